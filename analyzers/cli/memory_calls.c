@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views of `tracectl memory` of calls: requests that the framework's allocator could not serve, calls that failed. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "analyzers/base/units.h"
@@ -20,6 +21,9 @@ enum {
 	OOM_BYTES,
 	OOM_ALLOCATED,
 	OOM_RESERVED,
+	OOM_CARD,
+	OOM_CARD_FREE,
+	OOM_OTHERS,
 	OOM_FRAMES,
 	OOM_INSTANCE,
 	OOM_COUNT,
@@ -33,7 +37,6 @@ struct oom {
 	int64_t count, first_ns;
 	struct memory_name kind, stage;
 	struct memory_failure failure;
-	struct memory_card card;  /* then */
 	struct memory_pool *pool; /* NULL: nothing of it is known */
 	struct memory_pieces pieces;
 	int64_t pieces_ns; /* 0: its segments are not known */
@@ -53,7 +56,7 @@ static void oom_json(struct cmd_memory *cmd, const struct oom *oom)
 		oom->pool ? cmd_memory_json_places(oom->pool) : json_array(), "where", oom->place, "cause",
 		memory_cause_word(oom->cause), "advice", memory_cause_advice(oom->cause));
 
-	cmd_memory_json_card(object, &oom->card);
+	cmd_memory_json_card(object, &failure->card);
 	json_array_append_new(cmd->list, object);
 }
 
@@ -80,11 +83,11 @@ static void oom_print(const struct oom *oom)
 	printf("; %s were allocated", cmd_memory_bytes(failure->allocated).text);
 	if (failure->reserved > 0)
 		printf(", %s reserved", cmd_memory_bytes(failure->reserved).text);
-	if (oom->card.total > 0) {
-		printf("; the card has %s", cmd_memory_bytes(oom->card.total).text);
-		if (oom->card.own > 0)
-			printf(", other processes hold %s of it", cmd_memory_bytes(failure->others).text);
-		printf(", %s are free", cmd_memory_bytes(cmd_memory_free(&oom->card)).text);
+	if (failure->card.total > 0) {
+		printf("; the card has %s", cmd_memory_bytes(failure->card.total).text);
+		if (!isnan(failure->card.others))
+			printf(", other processes hold %s of it", cmd_memory_bytes(failure->card.others).text);
+		printf(", %s are free", cmd_memory_bytes(failure->card.free).text);
 	}
 	if (oom->count > 1)
 		printf("\n  times  %" PRId64 ", the first at %s; the newest is shown", oom->count,
@@ -108,20 +111,16 @@ static int oom_on_low(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-/* As they were when it failed: the card, what had leaked, lines and pieces. */
+/* As they were when it failed: what had leaked, lines and pieces. */
 static int oom_read(struct cmd_memory *cmd, struct memory_pool *pool, struct oom *ret)
 {
 	struct memory_history history = {.start_ns = 0};
 	struct memory_trend trend;
 	char rest[64];
-	int r = cmd_memory_read_card(cmd, pool, ret->start_ns, &ret->card);
+	int r;
 
-	ret->failure.device = ret->card.total;
-	ret->failure.others = cmd_memory_others(&ret->card);
 	snprintf(rest, sizeof(rest), "AND start_ns <= %" PRId64 " ORDER BY start_ns", ret->start_ns);
-	if (r == 0)
-		r = cmd_memory_each_of(
-			cmd, pool, "start_ns, allocated_min_bytes", "memory_curve", rest, oom_on_low, &history);
+	r = cmd_memory_each_of(cmd, pool, "start_ns, allocated_min_bytes", "memory_curve", rest, oom_on_low, &history);
 	if (memory_history_trend(&history, &trend) && trend.leaks)
 		ret->failure.leaked = trend.to_bytes - trend.from_bytes;
 	if (r == 0)
@@ -144,7 +143,12 @@ static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 		.stage = cmd_memory_name(row, OOM_STAGE),
 		.failure = {.asked = sqlite3_column_double(row, OOM_BYTES),
 			.allocated = sqlite3_column_double(row, OOM_ALLOCATED),
-			.reserved = sqlite3_column_double(row, OOM_RESERVED)}};
+			.reserved = sqlite3_column_double(row, OOM_RESERVED),
+			.card = {.total = sqlite3_column_double(row, OOM_CARD),
+				.free = sqlite3_column_double(row, OOM_CARD_FREE),
+				.others = sqlite3_column_type(row, OOM_OTHERS) == SQLITE_NULL
+						  ? NAN
+						  : sqlite3_column_double(row, OOM_OTHERS)}}};
 	int r;
 
 	if (!ranges_have(&cmd->ranks, oom.rank))
@@ -170,7 +174,8 @@ int cmd_memory_oom(struct cmd_memory *cmd)
 	return tool_each(cmd->reader,
 		sqlite3_mprintf(
 			"SELECT rank, start_ns, step, stage, kind, device, bytes, allocated_bytes, reserved_bytes, "
-			"(SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), instance, count, "
+			"card_bytes, card_free_bytes, others_bytes, (SELECT c.frames FROM call_stacks c WHERE c.id = "
+			"m.stack LIMIT 1), instance, count, "
 			"(SELECT min(f.start_ns) FROM memory_failures f WHERE f.start_ns >= %lld AND "
 			"f.instance = m.instance AND f.kind = m.kind AND f.device IS m.device AND f.stack IS m.stack) "
 			"FROM (SELECT *, max(start_ns), count(*) AS count FROM memory_failures WHERE start_ns >= %lld "

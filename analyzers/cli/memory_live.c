@@ -57,10 +57,10 @@ static void cmd_memory_print_card(const struct memory_card *card)
 {
 	if (card->total <= 0)
 		return;
-	printf("  card: %s of ", cmd_memory_bytes(cmd_memory_free(card)).text);
+	printf("  card: %s of ", cmd_memory_bytes(card->free).text);
 	printf("%s free", cmd_memory_bytes(card->total).text);
-	if (card->own > 0)
-		printf(", %s held by other processes", cmd_memory_bytes(cmd_memory_others(card)).text);
+	if (!isnan(card->others))
+		printf(", %s held by other processes", cmd_memory_bytes(card->others).text);
 	putchar('\n');
 }
 
@@ -148,7 +148,7 @@ static int cmd_memory_read_forecast(struct cmd_memory *cmd, const struct memory_
 
 	snprintf(rest, sizeof(rest), "AND start_ns >= %" PRId64, pool->last_ns - (int64_t)RECENT_NS);
 	r = cmd_memory_each_of(cmd, pool, "max(allocated_max_bytes)", "memory_curve", rest, cmd_memory_on_need, &need);
-	*ret = memory_forecast(trend, cmd_memory_free(&pool->card) + fmax(pool->reserved - need, 0));
+	*ret = memory_forecast(trend, pool->card.free + fmax(pool->reserved - need, 0));
 	return r;
 }
 
@@ -164,7 +164,7 @@ static void cmd_memory_print_forecast(const struct memory_pool *pool, const stru
 		printf(" to %s)", units_duration((uint64_t)(forecast->high * 1e9), text));
 	else
 		printf(" or more)");
-	printf("; %s of the card", cmd_memory_bytes(cmd_memory_free(&pool->card)).text);
+	printf("; %s of the card", cmd_memory_bytes(pool->card.free).text);
 	printf("'s %s are free\n", cmd_memory_bytes(pool->card.total).text);
 }
 

@@ -216,23 +216,21 @@ int cmd_memory_read_curves(struct cmd_memory *cmd)
 			   cmd_memory_on_newest, cmd);
 }
 
-enum { CARD_OBJECT, CARD_NAME, CARD_VALUE, CARD_PID };
+enum { CARD_OBJECT, CARD_NAME, CARD_VALUE };
+
+struct cmd_memory_card {
+	struct memory_card_gauges gauges;
+	int64_t pid;
+};
 
 static int cmd_memory_on_card(void *arg, sqlite3_stmt *row)
 {
-	struct memory_card *card = arg;
+	struct cmd_memory_card *card = arg;
 	const char *object = (const char *)sqlite3_column_text(row, CARD_OBJECT);
-	struct memory_name name = cmd_memory_name(row, CARD_NAME);
-	const char *process = object ? strchr(object, '/') : NULL;
-	double value = sqlite3_column_double(row, CARD_VALUE);
 
-	if (!process && !strcmp(name.text, "memory_total"))
-		card->total = value;
-	else if (!process && !strcmp(name.text, "memory_used"))
-		card->used = value;
-	else if (process && strtoll(process + 1, NULL, 10) == cmd_memory_int(row, CARD_PID) &&
-		 !strcmp(name.text, "process_memory"))
-		card->own = value;
+	if (object)
+		memory_card_gauge(&card->gauges, object, cmd_memory_name(row, CARD_NAME).text, card->pid,
+			sqlite3_column_double(row, CARD_VALUE));
 	return 0;
 }
 
@@ -255,42 +253,32 @@ static bool cmd_memory_card_known(const struct cmd_memory *cmd, const struct mem
 	return known;
 }
 
-int cmd_memory_read_card(
-	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_card *ret)
+static int cmd_memory_read_card(struct cmd_memory *cmd, struct memory_pool *pool)
 {
-	*ret = (struct memory_card){.total = 0};
-	if (!cmd_memory_card_known(cmd, pool))
+	struct cmd_memory_card card = {.pid = pool->pid};
+	int r;
+
+	if (pool->ended || !cmd_memory_card_known(cmd, pool))
 		return 0;
-	return tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT g.object, g.name, g.value, r.pid FROM gauges g JOIN ranks r ON r.instance = "
-				"%lld WHERE g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND "
+	r = tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT g.object, g.name, g.value FROM gauges g JOIN ranks r ON r.instance = %lld "
+				"WHERE g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND "
 				"(g.object = r.card_uuid OR substr(g.object, 1, length(r.card_uuid) + 1) = "
 				"r.card_uuid || '/') ORDER BY g.start_ns",
-			(long long)pool->instance, (long long)(until_ns - CARD_AGE_NS), (long long)until_ns),
-		cmd_memory_on_card, ret);
+			(long long)pool->instance, (long long)(pool->until_ns - CARD_AGE_NS),
+			(long long)pool->until_ns),
+		cmd_memory_on_card, &card);
+	pool->card = memory_card_of(&card.gauges);
+	return r;
 }
 
 int cmd_memory_read_cards(struct cmd_memory *cmd)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < cmd->pools && r == 0; i++) {
-		struct memory_pool *pool = &cmd->pool[i];
-
-		if (!pool->ended)
-			r = cmd_memory_read_card(cmd, pool, pool->until_ns, &pool->card);
-	}
+	for (size_t i = 0; i < cmd->pools && r == 0; i++)
+		r = cmd_memory_read_card(cmd, &cmd->pool[i]);
 	return r;
-}
-
-double cmd_memory_others(const struct memory_card *card)
-{
-	return card->own > 0 ? fmax(card->used - card->own, 0) : 0;
-}
-
-double cmd_memory_free(const struct memory_card *card)
-{
-	return fmax(card->total - card->used, 0);
 }
 
 void cmd_memory_json_card(json_t *object, const struct memory_card *card)
@@ -298,9 +286,9 @@ void cmd_memory_json_card(json_t *object, const struct memory_card *card)
 	bool known = card->total > 0;
 
 	json_object_set_new(object, "card_bytes", known ? json_real(card->total) : json_null());
-	json_object_set_new(object, "card_free_bytes", known ? json_real(cmd_memory_free(card)) : json_null());
+	json_object_set_new(object, "card_free_bytes", known ? json_real(card->free) : json_null());
 	json_object_set_new(
-		object, "others_bytes", known && card->own > 0 ? json_real(cmd_memory_others(card)) : json_null());
+		object, "others_bytes", known && !isnan(card->others) ? json_real(card->others) : json_null());
 }
 
 /* Threads of PyTorch that run no Python of their own. */

@@ -31,11 +31,6 @@ struct memory_name {
 	char text[66];
 };
 
-/* Its card, as the driver reported it at a time; 0: unknown. */
-struct memory_card {
-	double total, used, own; /* own: of this process */
-};
-
 /* One device of one process. */
 struct memory_pool {
 	int64_t instance, rank, device; /* device -1: none */
@@ -94,12 +89,6 @@ int cmd_memory_read_curves(struct cmd_memory *cmd);
 double cmd_memory_seen_share(const struct memory_pool *pool);
 /* The cards of all devices of processes that run. */
 int cmd_memory_read_cards(struct cmd_memory *cmd);
-/* The card of one device, as of then. */
-int cmd_memory_read_card(
-	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_card *ret);
-/* What other processes hold of it, and what is free. 0: none, or unknown. */
-double cmd_memory_others(const struct memory_card *card);
-double cmd_memory_free(const struct memory_card *card);
 /* Its fields, null where unknown. */
 void cmd_memory_json_card(json_t *object, const struct memory_card *card);
 /* The newest snapshot until then, and with from_ns that which is the first since then. */

@@ -60,8 +60,8 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *   mismatch             "mismatch": detail, what was called
  *   memory               "memory_growth", "memory_hourly": bytes; detail of the first: the device ("cuda:0"); "stack":
  *                        detail, the line that holds most of it. Or "memory_asked", detail: the device,
- *                        "memory_allocated", "memory_reserved", "memory_why": detail, "leak" or "fragmentation"
- *                        where it is one, and "stack": detail, the line that asked. Or
+ *                        "memory_allocated", "memory_reserved", "memory_others" where it is known; "memory_why":
+ *                        detail, why it failed where that is known; "stack": detail, the line that asked. Or
  *                        "memory_calls": percent of the time; "stack": detail, the line with the longest call
  *   imbalance            "stage": number of the pipeline stage; "self_time"
  *   overhead             "probes": percent of the rank's time, or "daemon": of a CPU; detail: what takes most of

@@ -425,7 +425,7 @@ static void sentence_leak(struct sentence *sentence)
 	}
 }
 
-/* "; a leak has filled the pool"; nothing where the model needs more than there is, or the cause is not known. */
+/* "; a leak has filled the pool"; nothing where a step needs more than there is, or the cause is not known. */
 static void sentence_memory_why(struct sentence *sentence)
 {
 	static const char *const clauses[MEMORY_CAUSE_MAX] = {
@@ -433,10 +433,16 @@ static void sentence_memory_why(struct sentence *sentence)
 		[MEMORY_LEAKED] = "; a leak has filled the pool",
 	};
 	const char *why = sentence_detail(sentence->finding, "memory_why");
+	const struct finding_evidence *others = sentence_evidence(sentence->finding, "memory_others");
 
 	for (enum memory_cause cause = 0; cause < MEMORY_CAUSE_MAX; cause++)
 		if (clauses[cause] && strcmp(why, memory_cause_word(cause)) == 0)
 			text_add(&sentence->text, "%s", clauses[cause]);
+	if (others && strcmp(why, memory_cause_word(MEMORY_NEIGHBOUR)) == 0) {
+		text_add(&sentence->text, "; other processes hold ");
+		text_bytes(&sentence->text, others->value);
+		text_add(&sentence->text, " of the card");
+	}
 }
 
 static void sentence_device_memory(struct sentence *sentence)

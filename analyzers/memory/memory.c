@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WARM_UP_PART 6 /* of the points: caches fill, the optimizer makes its state */
 #define Z_MIN 4.0      /* one false alarm in 30,000 series of noise */
@@ -266,6 +267,30 @@ struct memory_forecast memory_forecast(const struct memory_trend *trend, double 
 		memory_time(free_bytes, trend->slope_high), memory_time(free_bytes, trend->slope_low)};
 }
 
+void memory_card_gauge(
+	struct memory_card_gauges *gauges, const char *object, const char *name, int64_t pid, double value)
+{
+	const char *process = strchr(object, '/');
+
+	if (process) {
+		if (strcmp(name, "process_memory") == 0 && strtoll(process + 1, NULL, 10) == pid)
+			gauges->own = value;
+	} else if (strcmp(name, "memory_total") == 0) {
+		gauges->total = value;
+	} else if (strcmp(name, "memory_free") == 0) {
+		gauges->free = value;
+	} else if (strcmp(name, "memory_used") == 0) {
+		gauges->used = value;
+	}
+}
+
+struct memory_card memory_card_of(const struct memory_card_gauges *gauges)
+{
+	return (struct memory_card){.total = gauges->total,
+		.free = gauges->free,
+		.others = gauges->own > 0 ? fmax(gauges->used - gauges->own, 0) : NAN};
+}
+
 static const struct {
 	const char *word, *advice;
 } memory_causes[MEMORY_CAUSE_MAX] = {
@@ -291,7 +316,7 @@ enum memory_cause memory_failure_cause(const struct memory_failure *failure)
 		return MEMORY_FRAGMENTED;
 	if (failure->leaked >= fmax(LEAKED_MIN * failure->allocated, 1))
 		return MEMORY_LEAKED;
-	if (failure->device > 0 && failure->others >= NEIGHBOUR_MIN * failure->device)
+	if (failure->card.total > 0 && failure->card.others >= NEIGHBOUR_MIN * failure->card.total)
 		return MEMORY_NEIGHBOUR;
 	return MEMORY_CAPACITY;
 }

@@ -71,14 +71,30 @@ struct memory_forecast {
 
 struct memory_forecast memory_forecast(const struct memory_trend *trend, double free_bytes);
 
+/* The gauges of a card and of the processes on it (docs/gauges.md), as far as they are about memory; 0: not known. */
+struct memory_card_gauges {
+	double total, free, used, own;
+};
+
+/* object: the card, or "CARD/PID NAME". own is that of pid. */
+void memory_card_gauge(
+	struct memory_card_gauges *gauges, const char *object, const char *name, int64_t pid, double value);
+
+/* A card at a time. */
+struct memory_card {
+	double total, free; /* total 0: nothing is known */
+	double others;	    /* held by other processes; NAN: not known */
+};
+
+struct memory_card memory_card_of(const struct memory_card_gauges *gauges);
+
 /* Why a request failed. */
 enum memory_cause { MEMORY_FRAGMENTED, MEMORY_LEAKED, MEMORY_NEIGHBOUR, MEMORY_CAPACITY, MEMORY_CAUSE_MAX };
 
 struct memory_failure {
 	double asked, allocated, reserved;
-	double device; /* memory of the device; 0: unknown */
-	double others; /* of it, held by other processes; 0: none, or unknown */
 	double leaked; /* growth of the lows by a leak; 0: none */
+	struct memory_card card;
 };
 
 enum memory_cause memory_failure_cause(const struct memory_failure *failure);

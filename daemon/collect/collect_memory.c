@@ -739,16 +739,21 @@ static struct memory_rank *memory_find(struct memory *memory, uint32_t pid)
 	return NULL;
 }
 
-/* A trend costs a millisecond: of the requests before the first finding. */
-static double memory_leaked(
+static struct memory_then memory_then(
 	const struct memory *memory, const struct memory_rank *rank, const struct rt_memory_failed_event *event)
 {
+	struct memory_owner owner = memory_pending_owner(rank->pending);
+	struct memory_then then = {.leaked_bytes = 0};
 	struct rt_memory_rank counts;
 
-	if (event->call_ns || rank->pending->failed_once || rank->pending->failed_count == MEMORY_PENDING_FAILED_MAX ||
+	if (event->call_ns || rank->pending->failed_count == MEMORY_PENDING_FAILED_MAX ||
 		!memory_read(memory, rank->slot, &counts))
-		return 0;
-	return memory_rows_leaked(&counts, rank->put, event->device);
+		return then;
+	then.card = memory_rows_card(&owner, &counts);
+	/* A trend costs a millisecond: of the requests before the first finding. */
+	if (!rank->pending->failed_once)
+		then.leaked_bytes = memory_rows_leaked(&counts, rank->put, event->device);
+	return then;
 }
 
 /* A request of the allocator, or a call that failed and whose row is in another table: it waits for the name of its
@@ -757,8 +762,9 @@ static void memory_on_failed(
 	struct memory *memory, struct memory_rank *rank, const struct rt_memory_failed_event *event)
 {
 	bool first = !rank->pending->failed_once && !memory_pending_waits(rank->pending);
+	struct memory_then then = memory_then(memory, rank, event);
 
-	if (!memory_pending_fail(rank->pending, event, memory_leaked(memory, rank, event))) {
+	if (!memory_pending_fail(rank->pending, event, &then)) {
 		memory->failures_lost++;
 		return;
 	}

@@ -11,6 +11,7 @@
 #define RANKTRACE_DAEMON_FINDINGS_ONLINE_H
 
 #include "analyzers/coll/coll.h"
+#include "analyzers/memory/memory.h"
 #include "analyzers/steps/steps.h"
 #include "daemon/base/util.h"
 
@@ -77,6 +78,7 @@ struct online_oom_info {
 	uint64_t time_ns;
 	double asked_bytes, allocated_bytes, reserved_bytes; /* reserved: 0: unknown */
 	double leaked_bytes;				     /* growth by a leak; 0: none, or unknown */
+	struct memory_card card;
 };
 void online_oom(struct online *online, const struct online_oom_info *info);
 

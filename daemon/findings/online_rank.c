@@ -82,7 +82,7 @@ void online_calls(struct online *online, const struct online_calls_info *info, b
 	online_rank_publish(online, &finding, open);
 }
 
-/* What other processes hold of the device is not known here: what may be theirs has no cause. */
+/* Where it is not known what other processes hold of the device, what may be theirs has no cause. */
 static void online_oom_why(struct finding *finding, const struct online_oom_info *info)
 {
 	const struct memory_failure failure = {
@@ -90,10 +90,14 @@ static void online_oom_why(struct finding *finding, const struct online_oom_info
 		.allocated = info->allocated_bytes,
 		.reserved = info->reserved_bytes,
 		.leaked = info->leaked_bytes,
+		.card = info->card,
 	};
 	enum memory_cause cause = memory_failure_cause(&failure);
+	bool others = info->card.total > 0 && !isnan(info->card.others);
 
-	if (cause == MEMORY_FRAGMENTED || cause == MEMORY_LEAKED)
+	if (others)
+		finding_add(finding, "memory_others", "bytes", info->card.others, NAN, NULL);
+	if (others || cause == MEMORY_FRAGMENTED || cause == MEMORY_LEAKED)
 		finding_add(finding, "memory_why", "1", 1, NAN, memory_cause_word(cause));
 }
 

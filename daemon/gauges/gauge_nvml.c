@@ -26,8 +26,16 @@ struct nvml_utilization {
 };
 
 struct nvml_memory {
-	unsigned long long total, free, used;
+	unsigned long long total, free, used; /* used: with what the driver keeps for itself */
 };
+
+/* nvmlMemory_v2_t of nvml.h, since driver 510: what the driver keeps is apart, as in nvidia-smi. */
+struct nvml_memory_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
+};
+
+#define NVML_MEMORY_V2 (sizeof(struct nvml_memory_v2) | 2U << 24) /* NVML_STRUCT_VERSION(Memory, 2) */
 
 struct nvml_pci {
 	char address_legacy[16];
@@ -67,6 +75,7 @@ enum nvml_gauge {
 	UTILIZATION,
 	MEMORY_BUSY,
 	MEMORY_USED,
+	MEMORY_FREE,
 	MEMORY_TOTAL,
 	CLOCK_SM,
 	CLOCK_SM_MAX,
@@ -104,7 +113,9 @@ static const struct gauge nvml_gauges[] = {
 	[UTILIZATION] = {"utilization", "ratio", GAUGE_LEVEL, 0.01, 0.5, "time in which kernels ran"},
 	[MEMORY_BUSY] = {"memory_busy", "ratio", GAUGE_LEVEL, 0.01, 0.5,
 		"time in which device memory was read or written"},
-	[MEMORY_USED] = {"memory_used", "bytes", GAUGE_LEVEL, 1, 4.0 * (1 << 30), "device memory in use"},
+	[MEMORY_USED] = {"memory_used", "bytes", GAUGE_LEVEL, 1, 4.0 * (1 << 30),
+		"device memory in use; what the driver keeps for itself is apart"},
+	[MEMORY_FREE] = {"memory_free", "bytes", GAUGE_LEVEL, 1, 4.0 * (1 << 30), "device memory that is free"},
 	[MEMORY_TOTAL] = {"memory_total", "bytes", GAUGE_LEVEL, 1, 4.0 * (1 << 30), "device memory of the card"},
 	[CLOCK_SM] = {"clock_sm", "Hz", GAUGE_LEVEL, 1e6, 5e7, "clock of the SMs"},
 	[CLOCK_SM_MAX] = {"clock_sm_max", "Hz", GAUGE_COUNT, 1e6, 0, "highest clock of the SMs"},
@@ -236,6 +247,7 @@ struct nvml {
 	int (*pci)(nvml_card card, struct nvml_pci *ret);
 	int (*utilization)(nvml_card card, struct nvml_utilization *ret);
 	int (*memory)(nvml_card card, struct nvml_memory *ret);
+	int (*memory_v2)(nvml_card card, struct nvml_memory_v2 *ret);
 	int (*reasons)(nvml_card card, unsigned long long *ret);
 	int (*ecc)(nvml_card card, int type, int counter, unsigned long long *ret);
 	int (*rows)(nvml_card card, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed);
@@ -265,6 +277,7 @@ static const struct {
 	{offsetof(struct nvml, temperature), {"nvmlDeviceGetTemperature"}},
 	{offsetof(struct nvml, utilization), {"nvmlDeviceGetUtilizationRates"}},
 	{offsetof(struct nvml, memory), {"nvmlDeviceGetMemoryInfo"}},
+	{offsetof(struct nvml, memory_v2), {"nvmlDeviceGetMemoryInfo_v2"}},
 	{offsetof(struct nvml, reasons),
 		{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"}},
 	{offsetof(struct nvml, ecc), {"nvmlDeviceGetTotalEccErrors"}},
@@ -376,13 +389,24 @@ static void gauge_nvml_numbers(
 			gauge_nvml_put(batch, one, numbers[n].gauge, value);
 }
 
+static bool gauge_nvml_memory(const struct nvml *nvml, const struct nvml_one *one, struct nvml_memory *ret)
+{
+	struct nvml_memory_v2 memory = {.version = NVML_MEMORY_V2};
+
+	if (!nvml->memory_v2 || nvml->memory_v2(one->card, &memory) != NVML_SUCCESS)
+		return nvml->memory && nvml->memory(one->card, ret) == NVML_SUCCESS;
+	*ret = (struct nvml_memory){memory.total, memory.free, memory.used};
+	return true;
+}
+
 static void gauge_nvml_usage(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
 {
 	struct nvml_memory memory;
 	unsigned celsius;
 
-	if (nvml->memory && nvml->memory(one->card, &memory) == NVML_SUCCESS) {
+	if (gauge_nvml_memory(nvml, one, &memory)) {
 		gauge_nvml_put(batch, one, MEMORY_USED, (double)memory.used);
+		gauge_nvml_put(batch, one, MEMORY_FREE, (double)memory.free);
 		if (memory.total)
 			gauge_nvml_put(batch, one, MEMORY_TOTAL, (double)memory.total);
 	}

@@ -67,7 +67,7 @@ static bool memory_pending_stack_waits(
 /* Failed requests, and calls that failed and have no other row. */
 
 bool memory_pending_fail(
-	struct memory_pending *pending, const struct rt_memory_failed_event *event, double leaked_bytes)
+	struct memory_pending *pending, const struct rt_memory_failed_event *event, const struct memory_then *then)
 {
 	struct memory_owner owner = memory_pending_owner(pending);
 	struct memory_failed *failed = &pending->failed[pending->failed_count];
@@ -77,7 +77,7 @@ bool memory_pending_fail(
 	failed->event = *event;
 	failed->at = memory_rows_at(&owner, event);
 	failed->came_ns = monotonic_ns();
-	failed->leaked_bytes = leaked_bytes;
+	failed->then = *then;
 	/* As the call's record at this time: the clock may be set before the stack has names. */
 	if (event->call_ns)
 		failed->event.call_ns = store_utc_ns(owner.context->store, event->call_ns);
@@ -94,9 +94,9 @@ static void memory_pending_put_failed(struct memory_pending *pending, const stru
 		call_errors_stack(&owner, &failed->event);
 		return;
 	}
-	memory_rows_failed(&owner, &failed->event, &failed->at);
+	memory_rows_failed(&owner, &failed->event, &failed->at, &failed->then);
 	if (!pending->failed_once)
-		memory_rows_oom(&owner, &failed->event, failed->leaked_bytes);
+		memory_rows_oom(&owner, &failed->event, &failed->then);
 	pending->failed_once = true;
 }
 

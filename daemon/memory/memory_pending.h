@@ -29,7 +29,7 @@ struct memory_pending {
 		struct rt_memory_failed_event event; /* call_ns is UTC */
 		struct steps_open at;
 		uint64_t came_ns;
-		double leaked_bytes; /* of its device; 0: none */
+		struct memory_then then;
 	} failed[MEMORY_PENDING_FAILED_MAX];
 	struct list_link snapshots; /* struct memory_snapshot_pending, oldest first */
 	size_t snapshot_count, snapshot_bytes;
@@ -46,9 +46,9 @@ struct memory_pending *memory_pending_free(struct memory_pending *pending);
 struct memory_owner memory_pending_owner(const struct memory_pending *pending);
 /* The rank's process has ended. */
 void memory_pending_end(struct memory_pending *pending);
-/* leaked_bytes: of its device, now; 0: none. False: too many wait. */
+/* False: too many wait. */
 bool memory_pending_fail(
-	struct memory_pending *pending, const struct rt_memory_failed_event *event, double leaked_bytes);
+	struct memory_pending *pending, const struct rt_memory_failed_event *event, const struct memory_then *then);
 /* A snapshot, see memory_rows_live(); orders `line`. */
 void memory_pending_live(struct memory_pending *pending, const struct rt_memory_rank *counts, struct memory_line *line,
 	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns);

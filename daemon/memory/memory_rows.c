@@ -5,6 +5,8 @@
 #include "analyzers/base/array.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
+#include "daemon/gauges/gauge_cards.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/memory/memory_rows.h"
 #include "daemon/stacks/profile_rank.h"
 #include "daemon/steps/rank_steps.h"
@@ -232,7 +234,7 @@ static bool memory_rows_is_card(const struct rt_memory_device *device)
 }
 
 /* Whose segment it is: of one without blocks, the first card that the allocator reported; NULL: none yet. */
-static const struct rt_memory_device *memory_rows_card(const struct rt_memory_rank *counts, uint32_t device)
+static const struct rt_memory_device *memory_rows_segment_card(const struct rt_memory_rank *counts, uint32_t device)
 {
 	const struct rt_memory_device *own = &counts->device[device % RT_MEMORY_DEVICES_MAX];
 
@@ -248,7 +250,7 @@ size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_me
 	size_t rows = 0;
 
 	for (size_t i = 0; i < segments; i++, rows++) {
-		const struct rt_memory_device *device = memory_rows_card(counts, segment[i].device);
+		const struct rt_memory_device *device = memory_rows_segment_card(counts, segment[i].device);
 		const char *kind;
 		int number;
 
@@ -283,7 +285,40 @@ double memory_rows_leaked(const struct rt_memory_rank *counts, const struct memo
 		       : 0;
 }
 
-void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event, double leaked_bytes)
+struct memory_of_card {
+	const char *object;
+	uint32_t pid;
+	struct memory_card_gauges gauges;
+};
+
+static void memory_rows_on_gauge(
+	void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value)
+{
+	struct memory_of_card *of = arg;
+	size_t length = strlen(of->object);
+
+	(void)source;
+	if (strncmp(object, of->object, length) == 0 && (!object[length] || object[length] == '/'))
+		memory_card_gauge(&of->gauges, object, gauge->name, of->pid, value);
+}
+
+struct memory_card memory_rows_card(const struct memory_owner *owner, const struct rt_memory_rank *counts)
+{
+	const struct gauge_card *card = gauge_cards_find(owner->context->cards, owner->is->env.card);
+	struct memory_of_card of = {.pid = owner->is->pid};
+	unsigned cards = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(counts->device); i++)
+		cards += memory_rows_is_card(&counts->device[i]);
+	if (card && cards <= 1) {
+		of.object = card->object;
+		gauges_each(owner->context->gauges, memory_rows_on_gauge, &of);
+	}
+	return memory_card_of(&of.gauges);
+}
+
+void memory_rows_oom(
+	const struct memory_owner *owner, const struct rt_memory_failed_event *event, const struct memory_then *then)
 {
 	char name[MEMORY_NAME_BYTES];
 
@@ -296,7 +331,8 @@ void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_fa
 						     .asked_bytes = (double)event->bytes,
 						     .allocated_bytes = (double)event->allocated,
 						     .reserved_bytes = (double)event->reserved,
-						     .leaked_bytes = leaked_bytes,
+						     .leaked_bytes = then->leaked_bytes,
+						     .card = then->card,
 					     });
 }
 
@@ -310,27 +346,33 @@ struct steps_open memory_rows_at(const struct memory_owner *owner, const struct 
 	return (struct steps_open){.step = memory_rows_step(owner, event->event.time_ns)};
 }
 
-void memory_rows_failed(
-	const struct memory_owner *owner, const struct rt_memory_failed_event *event, const struct steps_open *at)
+void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event,
+	const struct steps_open *at, const struct memory_then *then)
 {
 	struct store *store = owner->context->store;
 	int64_t stack = 0;
 	bool named = profile_rank_id(owner->stacks, event->stack, &stack);
 	int number;
 	const char *kind = memory_rows_kind(event->device, &number);
+	const struct memory_card *card = &then->card;
+	bool others = card->total > 0 && !isnan(card->others);
 
-	store_put_memory_failures(store, &(struct row_memory_failures){
-						 .rank = field_int(owner->is->env.rank),
-						 .start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
-						 .step = field_int_if(at->step != STEPS_NONE, at->step),
-						 .stage = field_text_if(at->stage),
-						 .kind = field_text(kind),
-						 .device = field_int_if(number >= 0, number),
-						 .bytes = field_int((int64_t)event->bytes),
-						 .allocated_bytes = field_int((int64_t)event->allocated),
-						 .reserved_bytes = field_int((int64_t)event->reserved),
-						 .stack = field_int_if(named, stack),
-						 .thread_id = field_int(event->event.thread_id),
-						 .instance = field_int(owner->is->instance),
-					 });
+	store_put_memory_failures(
+		store, &(struct row_memory_failures){
+			       .rank = field_int(owner->is->env.rank),
+			       .start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
+			       .step = field_int_if(at->step != STEPS_NONE, at->step),
+			       .stage = field_text_if(at->stage),
+			       .kind = field_text(kind),
+			       .device = field_int_if(number >= 0, number),
+			       .bytes = field_int((int64_t)event->bytes),
+			       .allocated_bytes = field_int((int64_t)event->allocated),
+			       .reserved_bytes = field_int((int64_t)event->reserved),
+			       .card_bytes = field_int_if(card->total > 0, (int64_t)card->total),
+			       .card_free_bytes = field_int_if(card->total > 0, (int64_t)card->free),
+			       .others_bytes = field_int_if(others, others ? (int64_t)card->others : 0),
+			       .stack = field_int_if(named, stack),
+			       .thread_id = field_int(event->event.thread_id),
+			       .instance = field_int(owner->is->instance),
+		       });
 }

@@ -66,11 +66,19 @@ size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_me
 	const struct memory_segment *segment, size_t segments, uint64_t now_ns);
 /* Growth of what is kept of the device, by the trend of its curve; 0: none. put: of each device of counts. */
 double memory_rows_leaked(const struct rt_memory_rank *counts, const struct memory_put *put, uint32_t device);
-/* A failed request as a finding. leaked_bytes: as it failed. */
-void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event, double leaked_bytes);
+/* The rank's card by the newest gauges. Of a process with several devices it is not known which of them that is. */
+struct memory_card memory_rows_card(const struct memory_owner *owner, const struct rt_memory_rank *counts);
+/* What was known when a request of the framework failed. */
+struct memory_then {
+	double leaked_bytes; /* of its device; 0: none */
+	struct memory_card card;
+};
+/* A failed request as a finding. */
+void memory_rows_oom(
+	const struct memory_owner *owner, const struct rt_memory_failed_event *event, const struct memory_then *then);
 /* Step and stage of a request of the framework that has just failed; STEPS_NONE, "": none. */
 struct steps_open memory_rows_at(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
-void memory_rows_failed(
-	const struct memory_owner *owner, const struct rt_memory_failed_event *event, const struct steps_open *at);
+void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event,
+	const struct steps_open *at, const struct memory_then *then);
 
 #endif

@@ -20,6 +20,7 @@ LINK_KINDS = {"replays": (0, 52), "recoveries": (1, 59), "CRC of flits": (2, 38)
 LINK_FIELDS = {"replays": 161, "recoveries": 162, "CRC of flits": 163}  # of a link, its number is their scope; from NVLink 4 on
 ERROR_FIELDS = (3, 4, 142, 143, 144, 145, 94)
 FIELD = struct.Struct("IIqqIIQ")  # nvmlFieldValue_t
+MEMORY_V2 = 40 | 2 << 24  # nvmlMemory_v2_t
 LAUNCHES = 60  # of a step
 EACH_SECOND = 13  # of calls_of(): what the daemon calls once a second, unless it costs too much
 
@@ -62,6 +63,10 @@ class Nvml:
         """A call, its result below the buffer; 13: the library has no such function."""
         function = getattr(self.library, name, None)
         return function(self.card, *args, self.buffer) if function else 13
+
+    def memory(self):
+        struct.pack_into("I", self.buffer, 0, MEMORY_V2)
+        return self.of_card("nvmlDeviceGetMemoryInfo_v2")
 
     def word(self, offset=0):
         return struct.unpack_from("I", self.buffer, offset)[0]
@@ -127,7 +132,7 @@ def calls_of(nvml):
 
     return [
         simple("nvmlDeviceGetUtilizationRates"),
-        simple("nvmlDeviceGetMemoryInfo"),
+        ("MemoryInfo_v2", nvml.memory),
         simple("nvmlDeviceGetTemperature", 0),
         simple("nvmlDeviceGetPowerUsage"),
         ("ClockInfo (SM)", lambda: nvml.of_card("nvmlDeviceGetClockInfo", 1)),

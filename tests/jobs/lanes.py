@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many jobs at one time under one daemon: lanes of CPUs side by side, in each lane one drawn job after the other.
 
-  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lanes M [--gpus G] [--gpu-cpus C]] [--shape S] [--l1 yes] [--levels L2] [--kept] [--clean]
+  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lanes M [--gpus G] [--gpu-cpus C] [--share-cards]] [--shape S] [--l1 yes] [--levels L2] [--kept] [--clean]
   lanes.py --unpack OUT DIR
 
 A lane has CPUs of its own: its ranks, and the processes, threads and limits of its faults, keep to them. The daemon has those that
@@ -329,8 +329,9 @@ def drive(args, lanes_cpus, common, begin):
     gpus = args.gpus
     has = with_torch(args)
     cards = has["cuda"]["cards"] if args.gpu_lanes else 0
-    gpus = gpus or cards // max(1, args.gpu_lanes)
-    if args.gpu_lanes and (gpus < 2 or gpus * args.gpu_lanes > cards):
+    sharing = 1 if args.share_cards else max(1, args.gpu_lanes)
+    gpus = gpus or cards // sharing
+    if args.gpu_lanes and (gpus < 2 or gpus * sharing > cards):
         sys.exit("lanes.py: each GPU lane needs two cards or more; there are %d" % cards)
     work = pathlib.Path(tempfile.mkdtemp(prefix="rtj."))
     folder = work / "kept"
@@ -340,7 +341,7 @@ def drive(args, lanes_cpus, common, begin):
         shared["able"][device] = able | (set(plans.KINDS) - set(missing)), missing
         for kind in sorted(missing):
             print("SKIP fault %s on %s: %s" % (kind, device, missing[kind]))
-    lanes = [Lane(i, cpus, args, shared, gpus if i < args.gpu_lanes else 0, i * gpus) for i, cpus in enumerate(lanes_cpus)]
+    lanes = [Lane(i, cpus, args, shared, gpus if i < args.gpu_lanes else 0, 0 if args.share_cards else i * gpus) for i, cpus in enumerate(lanes_cpus)]
     print("%.0f s until the lanes begin; %d lanes, the daemon on CPUs %s" % (time.time() - begin, len(lanes), ",".join(map(str, common))), flush=True)
     daemon, load = None, runs.Load()
     try:
@@ -399,6 +400,7 @@ def main():
     parser.add_argument("--gpu-lanes", type=int, default=0, help="so many lanes more, which have the cards")
     parser.add_argument("--gpu-cpus", type=int, default=4, help="CPUs of a GPU lane")
     parser.add_argument("--gpus", type=int, default=0, help="cards of a GPU lane; default: shared evenly")
+    parser.add_argument("--share-cards", action="store_true", help="all GPU lanes use the same cards: for what is not about time")
     parser.add_argument("--seeds", type=seeds_of, default=[])
     parser.add_argument("--kept", action="store_true", help="allow odd seeds")
     parser.add_argument("--shape", choices=sorted(plans.SHAPES))

@@ -243,29 +243,36 @@ TEST_WITH(test_oom, setup, teardown)
 TEST_WITH(test_oom_why, setup, teardown)
 {
 	static const struct {
-		double asked, reserved, leaked;
-	} requests[] = {{200, 0, 0}, {200, 1199, 0}, {200, 1199, 99}, {200, 1199, 100}, {200, 1200, 100}};
+		double asked, reserved, leaked, card, others;
+	} requests[] = {{200, 0, 0, 0, 0}, {200, 1199, 0, 0, 0}, {200, 1199, 99, 2000, NAN}, {200, 1199, 100, 0, 0},
+		{200, 1200, 100, 0, 0}, {200, 1199, 0, 2000, 199}, {200, 1199, 0, 2000, 200}};
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
 
 	for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
-		online_oom(context.findings, &(struct online_oom_info){.rank = &rank,
-						     .device = "cuda:0",
-						     .place = "",
-						     .time_ns = monotonic_ns(),
-						     .asked_bytes = requests[i].asked,
-						     .allocated_bytes = 1000,
-						     .reserved_bytes = requests[i].reserved,
-						     .leaked_bytes = requests[i].leaked});
+		online_oom(
+			context.findings, &(struct online_oom_info){.rank = &rank,
+						  .device = "cuda:0",
+						  .place = "",
+						  .time_ns = monotonic_ns(),
+						  .asked_bytes = requests[i].asked,
+						  .allocated_bytes = 1000,
+						  .reserved_bytes = requests[i].reserved,
+						  .leaked_bytes = requests[i].leaked,
+						  .card = {.total = requests[i].card, .others = requests[i].others}});
 	flush();
-	assert_query("select evidence like '%memory_why%', evidence like '%\"memory_why\"%\"detail\":\"leak\"%', "
-		     "evidence like '%\"memory_why\"%\"detail\":\"fragmentation\"%', sentence like '%reserved; a leak "
-		     "has filled the pool', sentence like '%reserved; the pool has enough, but in pieces' from "
-		     "findings order by finding",
-		"0|0|0|0|0\n"
-		"0|0|0|0|0\n"
-		"0|0|0|0|0\n"
-		"1|1|0|1|0\n"
-		"1|0|1|0|1\n");
+	assert_query(
+		"select evidence like '%memory_why%', evidence like '%\"memory_why\"%\"detail\":\"leak\"%', "
+		"evidence like '%\"memory_why\"%\"detail\":\"fragmentation\"%', sentence like '%reserved; a leak "
+		"has filled the pool', sentence like '%reserved; the pool has enough, but in pieces', evidence like "
+		"'%\"memory_why\"%\"detail\":\"capacity\"%', sentence like '%reserved; other processes hold 200 B of "
+		"the card' from findings order by finding",
+		"0|0|0|0|0|0|0\n"
+		"0|0|0|0|0|0|0\n"
+		"0|0|0|0|0|0|0\n"
+		"1|1|0|1|0|0|0\n"
+		"1|0|1|0|1|0|0\n"
+		"1|0|0|0|0|1|0\n"
+		"1|0|0|0|0|0|1\n");
 }
 
 /* The curve of the device that was asked says whether it leaks. */

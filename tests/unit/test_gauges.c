@@ -435,6 +435,20 @@ static void put_cards(const char *text)
 	setenv("RANKTRACE_CARDS", path, 1);
 }
 
+TEST_WITH(what_the_driver_keeps_of_a_cards_memory_is_apart, store_setup, store_teardown)
+{
+	struct gauge_batch *batch;
+
+	put_cards("0 uuid " CARD "\n0 memory_total 1000\n0 memory_used 600\n0 memory_reserved 15\n"
+		  "1 uuid GPU-old\n1 memory_total 1000\n1 memory_used 600\n");
+	batch = read_source("nvml", NULL);
+	near(value_of(batch, CARD, "memory_used"), 600);
+	near(value_of(batch, CARD, "memory_free"), 385);
+	near(value_of(batch, "GPU-old", "memory_used"), 600);
+	near(value_of(batch, "GPU-old", "memory_free"), 400);
+	gauge_batch_free(batch);
+}
+
 TEST_WITH(the_cards, store_setup, store_teardown)
 {
 	struct gauge_batch *batch;

@@ -231,6 +231,11 @@ TEST(a_series_is_bounded_and_keeps_lows)
 	assert_true(series.points <= 2);
 }
 
+#define CARD(held) \
+	{ \
+		.total = 1000, .others = held \
+	}
+
 TEST(failures_have_causes)
 {
 	static const struct {
@@ -238,14 +243,14 @@ TEST(failures_have_causes)
 		enum memory_cause cause;
 	} cases[] = {
 		/* The allocator has enough in pieces. */
-		{{.asked = 100, .allocated = 600, .reserved = 900, .device = 1000}, MEMORY_FRAGMENTED},
+		{{.asked = 100, .allocated = 600, .reserved = 900, .card = CARD(0)}, MEMORY_FRAGMENTED},
 		{{.asked = 100, .allocated = 600, .reserved = 700}, MEMORY_FRAGMENTED},
 		{{.asked = 101, .allocated = 600, .reserved = 700}, MEMORY_CAPACITY},
-		{{.asked = 300, .allocated = 850, .reserved = 900, .device = 1000}, MEMORY_CAPACITY},
-		{{.asked = 300, .allocated = 850, .reserved = 900, .device = 1000, .leaked = 85}, MEMORY_LEAKED},
-		{{.asked = 300, .allocated = 850, .reserved = 900, .device = 1000, .leaked = 84}, MEMORY_CAPACITY},
-		{{.asked = 300, .allocated = 650, .reserved = 700, .device = 1000, .others = 200}, MEMORY_NEIGHBOUR},
-		{{.asked = 300, .allocated = 850, .reserved = 900, .device = 1000, .others = 99}, MEMORY_CAPACITY},
+		{{.asked = 300, .allocated = 850, .reserved = 900, .card = CARD(NAN)}, MEMORY_CAPACITY},
+		{{.asked = 300, .allocated = 850, .reserved = 900, .card = CARD(0), .leaked = 85}, MEMORY_LEAKED},
+		{{.asked = 300, .allocated = 850, .reserved = 900, .card = CARD(0), .leaked = 84}, MEMORY_CAPACITY},
+		{{.asked = 300, .allocated = 650, .reserved = 700, .card = CARD(100)}, MEMORY_NEIGHBOUR},
+		{{.asked = 300, .allocated = 850, .reserved = 900, .card = CARD(99)}, MEMORY_CAPACITY},
 		/* An allocator that reports no reserve. */
 		{{.asked = 300, .allocated = 850}, MEMORY_CAPACITY},
 	};
@@ -255,6 +260,26 @@ TEST(failures_have_causes)
 			memory_cause_word(memory_failure_cause(&cases[i].failure)), memory_cause_word(cases[i].cause));
 	for (enum memory_cause cause = 0; cause < MEMORY_CAUSE_MAX; cause++)
 		assert_true(*memory_cause_advice(cause));
+}
+
+TEST(the_gauges_of_a_card_say_what_others_hold)
+{
+	struct memory_card_gauges gauges = {.total = 0};
+	struct memory_card card;
+
+	memory_card_gauge(&gauges, "GPU-1", "memory_total", 4711, 80);
+	memory_card_gauge(&gauges, "GPU-1", "memory_used", 4711, 60);
+	memory_card_gauge(&gauges, "GPU-1", "memory_free", 4711, 19);
+	memory_card_gauge(&gauges, "GPU-1/471 python", "process_memory", 4711, 9);
+	memory_card_gauge(&gauges, "GPU-1/4711 python", "processes", 4711, 2);
+	card = memory_card_of(&gauges);
+	assert_float_equal(card.total, 80, 0);
+	assert_float_equal(card.free, 19, 0);
+	assert_true(isnan(card.others));
+	memory_card_gauge(&gauges, "GPU-1/4711 python", "process_memory", 4711, 50);
+	assert_float_equal(memory_card_of(&gauges).others, 10, 0);
+	memory_card_gauge(&gauges, "GPU-1/4711 python", "process_memory", 4711, 61);
+	assert_float_equal(memory_card_of(&gauges).others, 0, 0);
 }
 
 /* Blocks are sampled: lines of a launch-bound training, whose step allocates and releases 530 KB blocks of 24 sizes. */

@@ -82,11 +82,13 @@ static void put_card(double second, double used, double own)
 {
 	put_gauge(second, "GPU-1", "memory_total", 80 * GIB);
 	put_gauge(second, "GPU-1", "memory_used", used);
+	put_gauge(second, "GPU-1", "memory_free", 80 * GIB - used);
 	if (own > 0)
 		put_gauge(second, "GPU-1/4711 python", "process_memory", own);
 }
 
-static void put_failure(double second, double bytes)
+/* others: -1: not known. */
+static void put_failure(double second, double bytes, double others)
 {
 	store_put_memory_failures(store, &(struct row_memory_failures){.rank = field_int(0),
 						 .start_ns = field_time(at(second)),
@@ -97,6 +99,9 @@ static void put_failure(double second, double bytes)
 						 .bytes = field_int((int64_t)bytes),
 						 .allocated_bytes = field_int((int64_t)(10 * GIB)),
 						 .reserved_bytes = field_int((int64_t)(11 * GIB)),
+						 .card_bytes = field_int((int64_t)(80 * GIB)),
+						 .card_free_bytes = field_int((int64_t)(50 * GIB)),
+						 .others_bytes = field_int_if(others >= 0, (int64_t)others),
 						 .stack = field_int_if(false, 0),
 						 .thread_id = field_int(PID),
 						 .instance = field_int(INSTANCE)});
@@ -306,17 +311,17 @@ TEST_WITH(a_failed_request_is_judged_as_of_its_time, setup, teardown)
 
 	for (unsigned i = 0; i < 2 * SECONDS; i++)
 		put_curve(i, 0, 10 * GIB + (i > SECONDS ? (i - SECONDS) * GIB : 0), 200 * GIB, 11 * GIB);
-	put_card(SECONDS - 10, 30 * GIB, 30 * GIB);
-	put_failure(SECONDS, 60 * GIB);
+	put_failure(SECONDS, 60 * GIB, 7 * GIB);
 	put_card(SECONDS + 10, 75 * GIB, 5 * GIB);
 	list = json_of(cmd_memory_oom);
 	failure = json_array_get(list, 0);
 	assert_string_equal(json_string_value(json_object_get(failure, "cause")), "capacity");
 	assert_float_equal(number_of(failure, "card_free_bytes"), 50 * GIB, 1);
-	assert_float_equal(number_of(failure, "others_bytes"), 0, 1);
+	assert_float_equal(number_of(failure, "others_bytes"), 7 * GIB, 1);
 	assert_null_at(failure, "step");
 	json_decref(list);
-	assert_has(text_of(cmd_memory_oom), "the card has 80.0 GiB, other processes hold 0 B of it, 50.0 GiB are free");
+	assert_has(text_of(cmd_memory_oom),
+		"the card has 80.0 GiB, other processes hold 7.0 GiB of it, 50.0 GiB are free");
 	assert_null(strstr(text, ", step "));
 }
 
@@ -326,8 +331,7 @@ TEST_WITH(a_leak_until_it_failed_is_its_cause, setup, teardown)
 
 	for (unsigned i = 0; i < 2 * SECONDS; i++)
 		put_curve(i, 0, i < SECONDS ? 5 * GIB + i * 50 * MIB : GIB, 11 * GIB, 11 * GIB);
-	put_failure(SECONDS, 60 * GIB);
-	put_card(SECONDS, 30 * GIB, 0);
+	put_failure(SECONDS, 60 * GIB, -1);
 	list = json_of(cmd_memory_oom);
 	assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "cause")), "leak");
 	assert_null_at(json_array_get(list, 0), "others_bytes");

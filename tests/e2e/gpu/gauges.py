@@ -13,9 +13,10 @@ import sys
 import time
 
 # Of nvidia-smi, of the table gauges, units of ours in one of theirs; and what the means of a phase may differ by, in theirs. Both read
-# what changes at times of their own.
+# what changes at times of their own, and a row of ours has the mean of its time, which may begin before the phase.
 QUANTITIES = (
-    ("memory.used", "memory_used", 1 << 20, 2),
+    ("memory.used", "memory_used", 1 << 20, 32),
+    ("memory.free", "memory_free", 1 << 20, 32),
     ("memory.total", "memory_total", 1 << 20, 1),
     ("temperature.gpu", "temperature", 1, 2),
     ("power.draw", "power", 1, 25),
