@@ -244,11 +244,7 @@ int cmd_memory_errors(struct cmd_memory *cmd)
 			"FROM (SELECT *, min(start_ns), count(*) AS count FROM "
 			"(SELECT *, coalesce(stack, max(stack) OVER "
 			"(PARTITION BY instance, thread_id ORDER BY start_ns RANGE BETWEEN %d PRECEDING AND %d "
-			"FOLLOWING)) AS at FROM "
-			"(SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM allocations "
-			"WHERE result <> 0 UNION ALL "
-			"SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM api_errors) "
-			"WHERE start_ns >= %lld AND "
+			"FOLLOWING)) AS at FROM api_errors WHERE start_ns >= %lld AND "
 			"instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q)) "
 			"WHERE op IS NOT NULL GROUP BY instance, op, result, at) a ORDER BY start_ns",
 			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),

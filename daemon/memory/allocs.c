@@ -32,6 +32,25 @@ struct allocs {
 	struct rank_allocs slot[];
 };
 
+/* A call that failed has a row in api_errors, too. */
+static void allocs_store(struct store *store, const struct row_allocations *row)
+{
+	store_put_allocations(store, row);
+	if (row->result.value.type == STORE_INT && row->result.value.integer)
+		store_put_api_errors(store, &(struct row_api_errors){
+						    .rank = row->rank,
+						    .start_ns = row->start_ns,
+						    .step = row->step,
+						    .op = row->op,
+						    .bytes = row->bytes,
+						    .result = row->result,
+						    .error = row->error,
+						    .stack = row->stack,
+						    .thread_id = row->thread_id,
+						    .instance = row->instance,
+					    });
+}
+
 /* Rows that wait for their stacks. */
 
 /* names: NULL: its stack is not known. True: it has a name. */
@@ -41,7 +60,7 @@ static bool allocs_put_one(struct store *store, struct alloc_held *held, const s
 	bool named = names && profile_rank_id(names, held->stack, &id);
 
 	held->row.stack = field_int_if(named, id);
-	store_put_allocations(store, &held->row);
+	allocs_store(store, &held->row);
 	list_unlink(&held->link);
 	free(held);
 	return named;
@@ -81,7 +100,7 @@ static void allocs_hold(struct allocs *allocs, struct rank_allocs *slot, const s
 	struct alloc_held *held = slot->follows && slot->held_count < ALLOC_HELD_MAX ? malloc(sizeof(*held)) : NULL;
 
 	if (!held) {
-		store_put_allocations(allocs->context->store, row);
+		allocs_store(allocs->context->store, row);
 		return;
 	}
 	*held = (struct alloc_held){.row = *row,
@@ -308,7 +327,7 @@ static void allocs_put(struct allocs *allocs, struct rank_allocs *slot, const st
 	if (wants_stack)
 		allocs_hold(allocs, slot, &row, record, staged ? open.stage : NULL);
 	else
-		store_put_allocations(store, &row);
+		allocs_store(store, &row);
 }
 
 /* By its name: memory of the host, and physical memory, whose address is a handle. */

@@ -52,7 +52,7 @@ void call_errors_stack(const struct memory_owner *owner, const struct rt_memory_
 	store_put_api_errors(owner->context->store, &(struct row_api_errors){
 							    .rank = field_int(owner->is->env.rank),
 							    .start_ns = field_time(event->call_ns),
-							    /* The call has a row: in allocations, or here. */
+							    /* The call has a row of its own. */
 							    .step = field_int_if(false, 0),
 							    .op = field_text(NULL),
 							    .bytes = field_int_if(false, 0),

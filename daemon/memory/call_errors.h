@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that returned an error and have no row in another table, to the view `api_errors`; names of errors. The stack
+ * Calls that returned an error, to the view `api_errors` (those of allocations: allocs.c); names of errors. The stack
  * of such a call, which the kernel sends after the call's record while L2 is on, has a row of its own.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_CALL_ERRORS_H

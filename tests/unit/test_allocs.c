@@ -293,6 +293,8 @@ TEST_WITH(test_stacks_of_failed_calls, fixture_setup, fixture_teardown)
 	flush();
 	assert_query("select op, result, stack from allocations order by start_ns",
 		"cudaMalloc|2|NULL\ncudaFree|0|NULL\ncudaFree|1|30\ncudaMalloc|0|NULL\n");
+	assert_query("select op, bytes, error, stack, thread_id from api_errors order by start_ns",
+		"cudaMalloc|8|cudaErrorMemoryAllocation|NULL|100\ncudaFree|NULL|cudaErrorInvalidValue|30|100\n");
 }
 
 /* Calls are summed without those of the host; the line is that of the longest one with a name. */

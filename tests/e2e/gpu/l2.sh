@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of L2 on a machine with one NVIDIA card, in about 5 min: allocation calls, the framework's allocator with each
-# report seen and with reports seen in windows, failed requests, memory that is given back in each step, and the cost of a step.
+# Tests of L2 on a machine with one NVIDIA card, in about 6 min: allocation calls, the framework's allocator with each
+# report seen and with reports seen in windows, pools of graphs, failed requests, memory that is given back in each step, and the cost of a step.
 # Needs root and a python3 with PyTorch; the programs may come from tests/jobs/bundle.sh, with their libraries in lib/.
 #
-#   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory again windows cost big"   PYTHON=python3   COST_SECONDS=85   BIG_SECONDS=30
+#   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory pools again windows cost big"   PYTHON=python3   COST_SECONDS=85   BIG_SECONDS=30
 #   PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (a failed request is then one of many calls of cuMemCreate)
 #   WINDOWS_PERCENT=0.5 (the budget of a rank from the part `windows` on)   WINDOWS_STEPS=16000 (a window takes 0.2 s, in 1/60 of the time)
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh" "${1:-}"
-parts=${PARTS:-calls memory again windows cost big}
+parts=${PARTS:-calls memory pools again windows cost big}
 export RANK=0 LOCAL_RANK=0 WORLD_SIZE=1
 budget() { configure '[budget]' "rank_percent = $1" 'cpu_percent = 1000'; }
 # shellcheck disable=SC2317 # the trap calls it
@@ -56,6 +56,12 @@ if wants memory; then
 		"$tracectl" memory $view >"$out/memory.$view.txt" 2>&1 || bad "tracectl memory $view"
 		head -n 12 "$out/memory.$view.txt" | cut -c1-200
 	done
+fi
+if wants pools; then
+	echo "== pools of graphs, on each card"
+	begin pools "$python" "$here/l2_pools.py" run "$out/pools.json" 40
+	finish pools
+	"$python" "$here/l2_pools.py" compare "$tracectl" "$out/pools.json" || bad "pools differ"
 fi
 if wants again; then
 	echo "== memory given back and taken again in each step"
