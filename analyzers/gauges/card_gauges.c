@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "analyzers/base/robust.h"
 
@@ -13,7 +14,7 @@
 #define REMEMBERED_MAX 64
 #define EXPLAINED 0.5 /* of the step's growth: a clock that is lower by less is no cause of it */
 
-enum series { CLOCK, POWER_LIMITED, BRAKED, HEAT_LIMITED, HARDWARE_LIMITED, LANES, PROCESSES, SERIES_MAX };
+enum series { CLOCK, POWER_LIMITED, BRAKED, HEAT_LIMITED, HARDWARE_LIMITED, LANES, PROCESSES, TEMPERATURE, SERIES_MAX };
 
 static const char *const series_names[SERIES_MAX] = {
 	[CLOCK] = "clock_sm",
@@ -23,33 +24,40 @@ static const char *const series_names[SERIES_MAX] = {
 	[HARDWARE_LIMITED] = "limited_hardware",
 	[LANES] = "pcie_width",
 	[PROCESSES] = "processes",
+	[TEMPERATURE] = "temperature",
 };
 
 /*
  * The condition: `series` exceeds its reference by `more` (below 0: falls below it by that part of the reference). The
- * evidence: the mean of `shown`, times scale.
+ * evidence: `shown`, times scale; its mean, or of what is counted the newest sample.
  */
 static const struct rule {
 	enum series series;
 	double more;
-	enum finding_cause cause;
+	enum finding_cause cause; /* CAUSE_MAX: none, but evidence beside one */
 	enum series shown;
 	const char *name, *unit;
 	double scale;
+	bool is_count;
 } rules[] = {
-	{PROCESSES, 0.5, CAUSE_CARD_SHARED, PROCESSES, "card_processes", "1", 1},
-	{HEAT_LIMITED, 0.3, CAUSE_CARD_HEAT, CLOCK, "card_clock", "MHz", 1e-6},
-	{POWER_LIMITED, 0.3, CAUSE_CARD_POWER, CLOCK, "card_clock", "MHz", 1e-6},
-	{BRAKED, 0.3, CAUSE_CARD_POWER, CLOCK, "card_clock", "MHz", 1e-6},
-	{HARDWARE_LIMITED, 0.3, CAUSE_CARD_HEAT, CLOCK, "card_clock", "MHz", 1e-6},
-	{LANES, -0.3, CAUSE_CARD_LINK, LANES, "card_lanes", "1", 1},
+	{PROCESSES, 0.5, CAUSE_CARD_SHARED, PROCESSES, "card_processes", "1", 1, true},
+	{HEAT_LIMITED, 0.3, CAUSE_CARD_HEAT, CLOCK, "card_clock", "MHz", 1e-6, false},
+	{POWER_LIMITED, 0.3, CAUSE_CARD_POWER, CLOCK, "card_clock", "MHz", 1e-6, false},
+	{BRAKED, 0.3, CAUSE_CARD_POWER, CLOCK, "card_clock", "MHz", 1e-6, false},
+	{HARDWARE_LIMITED, 0.3, CAUSE_CARD_HEAT, CLOCK, "card_clock", "MHz", 1e-6, false},
+	{LANES, -0.3, CAUSE_CARD_LINK, LANES, "card_lanes", "1", 1, true},
+	/* C: two cards of a node under one load differ by 7 (docs/benchmarks.md) */
+	{TEMPERATURE, 10, CAUSE_MAX, TEMPERATURE, "card_temperature", "C", 1, false},
 };
+
+#define EVIDENCE_MAX 4 /* processes, clock, lanes, temperature */
 
 /* Means of CARD_GAUGES_SLOT_NS each; slot number modulo the length. */
 struct slots {
 	uint64_t number[CARD_GAUGES_SLOTS];
 	float sum[CARD_GAUGES_SLOTS];
 	unsigned samples[CARD_GAUGES_SLOTS];
+	float newest;
 };
 
 struct process {
@@ -70,7 +78,12 @@ struct card {
 struct remembered {
 	uint64_t id;
 	enum finding_cause cause;
-	struct finding_evidence evidence;
+	size_t evidences;
+	struct finding_evidence evidence[EVIDENCE_MAX];
+};
+
+struct card_time {
+	uint64_t now_ns, utc_ns; /* the same moment */
 };
 
 struct card_gauges {
@@ -131,6 +144,7 @@ static void card_add(struct slots *slots, uint64_t time_ns, double value)
 	}
 	slots->sum[i] += (float)value;
 	slots->samples[i]++;
+	slots->newest = (float)value;
 }
 
 /* Of more processes than are kept, the one that was seen last longest ago is replaced. */
@@ -243,38 +257,85 @@ static const char *card_newest_process(const struct card *card)
 	return newest ? newest->text : "";
 }
 
-static bool card_explain(const struct card_gauges *cards, const struct card *card, uint64_t now_ns,
+/* Since when it has differed so, in whole slots; 0: it does not. A slot without a reading does not end it. */
+static uint64_t card_differs_since(
+	const struct slots *slots, const struct rule *rule, double reference, uint64_t now_ns)
+{
+	uint64_t since_ns = 0, last = now_ns / CARD_GAUGES_SLOT_NS;
+
+	for (uint64_t n = 0; n < CARD_GAUGES_SLOTS && n <= last; n++) {
+		size_t i = (last - n) % CARD_GAUGES_SLOTS;
+
+		if (!slots->samples[i] || slots->number[i] != last - n)
+			continue;
+		if (card_rule_fits(rule, slots->sum[i] / slots->samples[i], reference))
+			since_ns = (last - n) * CARD_GAUGES_SLOT_NS;
+		else if (since_ns)
+			break;
+	}
+	return since_ns;
+}
+
+/* "4711 gpu-burn, 1980 before, since 14:02": as far as it applies. */
+static void card_detail(const char *process, double before, uint64_t since_utc_ns, char *ret, size_t size)
+{
+	time_t seconds = (time_t)(since_utc_ns / 1000000000ULL);
+	char text[48] = "", clock[16] = "";
+	struct tm tm;
+
+	if (isfinite(before))
+		snprintf(text, sizeof(text), "%.0f before", before);
+	if (since_utc_ns && localtime_r(&seconds, &tm))
+		(void)strftime(clock, sizeof(clock), "since %H:%M", &tm);
+	snprintf(ret, size, "%.60s%s%s%s%s", process, *process && *text ? ", " : "", text,
+		(*process || *text) && *clock ? ", " : "", clock);
+}
+
+static bool card_has_evidence(const struct remembered *known, const char *name)
+{
+	for (size_t i = 0; i < known->evidences; i++)
+		if (strcmp(known->evidence[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Whether the rule fits: its evidence, and its cause where there is none before. */
+static bool card_try(const struct card_gauges *cards, const struct card *card, const struct rule *rule,
+	const struct card_time *now, const struct finding *finding, struct remembered *ret)
+{
+	struct finding_evidence *evidence = &ret->evidence[ret->evidences];
+	const struct slots *shown_slots = &card->slots[rule->shown];
+	double value = card_mean(&card->slots[rule->series], finding->since_ns, now->now_ns), usual, shown, reference;
+	uint64_t since_ns;
+	bool peers;
+
+	usual = card_reference(cards, card, rule->series, finding->since_ns, now->now_ns, &peers);
+	if (!card_rule_fits(rule, value, usual) || card_has_evidence(ret, rule->name))
+		return false;
+	shown = rule->is_count ? shown_slots->newest : card_mean(shown_slots, finding->since_ns, now->now_ns);
+	reference = card_reference(cards, card, rule->shown, finding->since_ns, now->now_ns, &peers);
+	if (rule->shown == CLOCK && !card_clock_explains(shown, reference, finding))
+		return false;
+	since_ns = card_differs_since(&card->slots[rule->series], rule, usual, now->now_ns);
+	*evidence =
+		(struct finding_evidence){.value = shown * rule->scale, .peers = peers ? reference * rule->scale : NAN};
+	snprintf(evidence->name, sizeof(evidence->name), "%s", rule->name);
+	snprintf(evidence->unit, sizeof(evidence->unit), "%s", rule->unit);
+	card_detail(rule->shown == PROCESSES ? card_newest_process(card) : "", peers ? NAN : reference * rule->scale,
+		since_ns ? now->utc_ns - (now->now_ns - since_ns) : 0, evidence->detail, sizeof(evidence->detail));
+	ret->evidences++;
+	return true;
+}
+
+static bool card_explain(const struct card_gauges *cards, const struct card *card, const struct card_time *now,
 	const struct finding *finding, struct remembered *ret)
 {
-	bool peers, shown_peers;
-
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-		const struct rule *rule = &rules[i];
-		double value = card_mean(&card->slots[rule->series], finding->since_ns, now_ns), shown, reference;
-
-		if (!card_rule_fits(
-			    rule, value, card_reference(cards, card, rule->series, finding->since_ns, now_ns, &peers)))
-			continue;
-		shown = card_mean(&card->slots[rule->shown], finding->since_ns, now_ns);
-		reference = card_reference(cards, card, rule->shown, finding->since_ns, now_ns, &shown_peers);
-		if (rule->shown == CLOCK && !card_clock_explains(shown, reference, finding))
-			continue;
-		*ret = (struct remembered){.id = finding->id,
-			.cause = rule->cause,
-			.evidence = {.value = shown * rule->scale, .peers = NAN}};
-		snprintf(ret->evidence.name, sizeof(ret->evidence.name), "%s", rule->name);
-		snprintf(ret->evidence.unit, sizeof(ret->evidence.unit), "%s", rule->unit);
-		if (shown_peers)
-			ret->evidence.peers = reference * rule->scale;
-		else if (isfinite(reference))
-			snprintf(ret->evidence.detail, sizeof(ret->evidence.detail), "%.0f before",
-				reference * rule->scale);
-		if (rule->cause == CAUSE_CARD_SHARED)
-			snprintf(
-				ret->evidence.detail, sizeof(ret->evidence.detail), "%.60s", card_newest_process(card));
-		return true;
-	}
-	return false;
+	*ret = (struct remembered){.id = finding->id, .cause = CAUSE_MAX};
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && ret->evidences < EVIDENCE_MAX; i++)
+		if ((rules[i].cause != CAUSE_MAX || ret->cause != CAUSE_MAX) &&
+			card_try(cards, card, &rules[i], now, finding, ret) && ret->cause == CAUSE_MAX)
+			ret->cause = rules[i].cause;
+	return ret->cause != CAUSE_MAX;
 }
 
 /* Ranks name a card by the number of its node, or by its UUID. */
@@ -308,7 +369,7 @@ static struct remembered *card_remembered(struct card_gauges *cards, uint64_t id
 	return NULL;
 }
 
-bool card_gauges_explain(struct card_gauges *cards, uint64_t now_ns, struct finding *finding)
+bool card_gauges_explain(struct card_gauges *cards, uint64_t now_ns, uint64_t utc_ns, struct finding *finding)
 {
 	const struct card *card = cards ? card_of_rank(cards, finding->card) : NULL;
 	struct remembered *known = card && finding->id ? card_remembered(cards, finding->id) : NULL, found;
@@ -317,16 +378,21 @@ bool card_gauges_explain(struct card_gauges *cards, uint64_t now_ns, struct find
 		(finding->cause != CAUSE_UNKNOWN && finding->cause != CAUSE_COMPUTE && finding->cause != CAUSE_CARD))
 		return false;
 	if (!known) {
-		if (finding->state != FINDING_OPEN || !card_explain(cards, card, now_ns, finding, &found))
+		if (finding->state != FINDING_OPEN ||
+			!card_explain(cards, card, &(struct card_time){now_ns, utc_ns}, finding, &found))
 			return false;
 		known = &cards->remembered[cards->next++ % REMEMBERED_MAX];
 		*known = found;
 	}
 	finding->cause = known->cause;
-	if (finding->evidences == FINDING_EVIDENCE_MAX)
-		finding->evidences--;
-	finding_add(finding, known->evidence.name, known->evidence.unit, known->evidence.value, known->evidence.peers,
-		known->evidence.detail);
+	if (finding->evidences > FINDING_EVIDENCE_MAX - known->evidences)
+		finding->evidences = FINDING_EVIDENCE_MAX - known->evidences;
+	for (size_t i = 0; i < known->evidences; i++) {
+		const struct finding_evidence *evidence = &known->evidence[i];
+
+		finding_add(
+			finding, evidence->name, evidence->unit, evidence->value, evidence->peers, evidence->detail);
+	}
 	finding_write_sentence(finding);
 	return true;
 }

@@ -5,7 +5,7 @@
  * A rule is a row: a gauge that differs, since the finding began, from the median of the node's other cards in use, or
  * where there are none, from the card's own past in use. What holds for all cards alike (a power limit that each of them
  * reaches) makes none of them slower than the others and explains nothing. The first rule that fits is the finding's
- * cause, and remains so while the finding lasts.
+ * cause, and remains so while the finding lasts; the others add what else differs, and since when.
  */
 #ifndef RANKTRACE_GAUGES_CARD_GAUGES_H
 #define RANKTRACE_GAUGES_CARD_GAUGES_H
@@ -29,8 +29,8 @@ void card_gauges_sample(
 	struct card_gauges *cards, uint64_t time_ns, const char *object, const char *name, double value);
 /* W, as read at most CARD_GAUGES_FRESH_NS ago; NAN: not known. card: as ranks name it. cards may be NULL. */
 double card_gauges_power(const struct card_gauges *cards, const char *card, uint64_t now_ns);
-/* Sets cause, evidence and sentence where a rule fits. Changes nothing else, and nothing of findings that are not about
+/* Sets cause, evidence and sentence where a rule fits; utc_ns: of now_ns. Changes nothing else, and nothing of findings that are not about
  * a slow rank whose card may be the cause. cards may be NULL. */
-bool card_gauges_explain(struct card_gauges *cards, uint64_t now_ns, struct finding *finding);
+bool card_gauges_explain(struct card_gauges *cards, uint64_t now_ns, uint64_t utc_ns, struct finding *finding);
 
 #endif

@@ -272,6 +272,7 @@ void online_publish(void *arg, const struct finding *finding)
 {
 	struct online *online = arg;
 	struct finding f = *finding;
+	uint64_t now_ns = monotonic_ns();
 	bool doubtful = f.uid_known && online_doubts(online, f.uid), changed;
 
 	if (f.kind >= FINDING_KIND_MAX || f.cause >= CAUSE_MAX || f.state >= FINDING_STATE_MAX ||
@@ -279,7 +280,8 @@ void online_publish(void *arg, const struct finding *finding)
 		return;
 	online_publish_swap(online, &f);
 	online_publish_far(online, &f);
-	(void)card_gauges_explain(gauges_cards(online->context->gauges), monotonic_ns(), &f);
+	(void)card_gauges_explain(
+		gauges_cards(online->context->gauges), now_ns, store_utc_ns(online->context->store, now_ns), &f);
 	online_system_explain(online, &f);
 	if (online->ending && !online_publish_is_over(f.state)) {
 		f.state = f.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
