@@ -238,15 +238,14 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 int cmd_memory_errors(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
-		sqlite3_mprintf(
-			"SELECT rank, start_ns, step, op, bytes, result, "
-			"(SELECT c.frames FROM call_stacks c WHERE c.id = a.at LIMIT 1), count "
-			"FROM (SELECT *, min(start_ns), count(*) AS count FROM "
-			"(SELECT *, coalesce(stack, max(stack) OVER "
-			"(PARTITION BY instance, thread_id ORDER BY start_ns RANGE BETWEEN %d PRECEDING AND %d "
-			"FOLLOWING)) AS at FROM api_errors WHERE start_ns >= %lld AND "
-			"instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q)) "
-			"WHERE op IS NOT NULL GROUP BY instance, op, result, at) a ORDER BY start_ns",
+		sqlite3_mprintf("SELECT rank, start_ns, step, op, bytes, result, "
+				"(SELECT c.frames FROM call_stacks c WHERE c.id = a.at LIMIT 1), count "
+				"FROM (SELECT *, min(start_ns), count(*) AS count FROM "
+				"(SELECT *, coalesce(stack, max(stack) OVER "
+				"(PARTITION BY instance, thread_id ORDER BY start_ns RANGE BETWEEN %d PRECEDING AND %d "
+				"FOLLOWING)) AS at FROM api_errors WHERE start_ns >= %lld AND "
+				"instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q)) "
+				"WHERE op IS NOT NULL GROUP BY instance, op, result, at) a ORDER BY start_ns",
 			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_error, cmd);
 }
