@@ -20,11 +20,9 @@
 #include "daemon/kernel/uprobe.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
-#define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* after its start, a rank is scanned every SCAN_FIRST_NS for this long */
-#define SCAN_RETRY_NS NSEC_PER_SEC	  /* a scan that did not begin, or has not ended */
-#define SCAN_STEPLESS_NS \
-	(5 * NSEC_PER_SEC)	/* between two scans at most, before the first step: its libraries may load late */
-#define REGROUP_NS NSEC_PER_SEC /* probes wait for further files at most */
+#define SCAN_EAGER_NS (15 * NSEC_PER_SEC)  /* after its start, a rank is scanned every SCAN_FIRST_NS for this long */
+#define SCAN_RETRY_NS NSEC_PER_SEC	   /* a scan that did not begin, or has not ended */
+#define REGROUP_NS NSEC_PER_SEC		   /* probes wait for further files at most */
 #define ATTACH_WAITS_NS (2 * NSEC_PER_SEC) /* noted in the status; the usual order takes less than 0.2 s */
 #define SCAN_SHARE 20			   /* scans use at most 1/SCAN_SHARE of a CPU */
 #define RECORD_FUNCTION "record_function"
@@ -241,17 +239,6 @@ static void collect_call_settled(void *arg)
 			collect_call_check_names(call, &call->watch[i]);
 }
 
-static uint64_t collect_call_interval_max(const struct call *call, const struct watch *watch)
-{
-	uint64_t limit_ns = call->context->config.scan_interval_ns;
-	const struct rank *rank = ranks_by_pid(call->context->ranks, watch->pid);
-	struct rank_steps_progress progress;
-
-	if (rank && rank_steps_progress(call->context->steps, rank->slot, rank->instance, &progress) && progress.steps)
-		return limit_ns;
-	return limit_ns < SCAN_STEPLESS_NS ? limit_ns : SCAN_STEPLESS_NS;
-}
-
 static void collect_call_scanned(void *arg, int64_t instance, int result, uint64_t cost_ns)
 {
 	struct call *call = arg;
@@ -260,7 +247,7 @@ static void collect_call_scanned(void *arg, int64_t instance, int result, uint64
 
 	if (!watch)
 		return;
-	limit_ns = collect_call_interval_max(call, watch);
+	limit_ns = collector_scan_interval(call->context, watch->pid);
 	if (now_ns - watch->since_ns > SCAN_EAGER_NS || result < 0)
 		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
 	if (result >= 0)

@@ -19,6 +19,9 @@ bool call_sinks_feed(struct context *context, const struct rank *rank, const str
 void call_sinks_level(struct context *context, enum level level, bool on);
 void call_sinks_tick(struct context *context, uint64_t now_ns);
 
+/* Between two scans of a rank for its libraries, at most. */
+uint64_t collector_scan_interval(const struct context *context, uint32_t pid);
+
 /* Turns a level of the call engine on or off in all libraries; reports the result and functions without probe. */
 
 struct call_level_sum {

@@ -25,9 +25,7 @@
 #define NCCL_LIBRARY "libnccl.so"
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (60 * NSEC_PER_SEC) /* NCCL loads its plugin with the first communicator */
-/* Later: NCCL loads the marker library with the first communicator, whenever that is */
-#define SCAN_LATE_NS (5 * NSEC_PER_SEC)
-#define SCAN_SHARE 20 /* a rank's scans use at most 1/SCAN_SHARE of a CPU */
+#define SCAN_SHARE 20			  /* a rank's scans use at most 1/SCAN_SHARE of a CPU */
 #define NCCL_PATIENCE_NS (10 * NSEC_PER_SEC)
 
 struct watch {
@@ -256,9 +254,8 @@ static void collect_marker_check_library(void *arg, struct library *library)
 /* What it finds comes later: collect_marker_scanned(). */
 static void collect_marker_scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
 {
-	uint64_t limit_ns = marker->context->config.scan_interval_ns;
+	uint64_t limit_ns = collector_scan_interval(marker->context, watch->pid);
 
-	limit_ns = limit_ns < SCAN_LATE_NS ? limit_ns : SCAN_LATE_NS;
 	watch->next_scan_ns = now_ns + (now_ns - watch->since_ns < SCAN_EAGER_NS ? SCAN_FIRST_NS : limit_ns);
 	(void)libraries_scan(marker->libraries, watch->pid, watch->uid, watch->instance);
 }

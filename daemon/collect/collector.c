@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"
+#include "daemon/steps/rank_steps.h"
 #include "daemon/base/log.h"
 
 #ifndef COLLECTORS_DEF /* its unit test has a table of its own */
@@ -33,6 +34,7 @@ struct collectors {
 };
 
 #define WORK_RECORDS 32
+#define SCAN_STEPLESS_NS (5 * NSEC_PER_SEC) /* before the first step: its libraries may load late */
 
 void collector_note(struct collector_status *status, const char *format, ...)
 {
@@ -45,6 +47,17 @@ void collector_note(struct collector_status *status, const char *format, ...)
 	va_start(list, format);
 	vsnprintf(status->note[status->notes++], COLLECTOR_NOTE_BYTES, format, list);
 	va_end(list);
+}
+
+uint64_t collector_scan_interval(const struct context *context, uint32_t pid)
+{
+	uint64_t limit_ns = context->config.scan_interval_ns;
+	const struct rank *rank = ranks_by_pid(context->ranks, pid);
+	struct rank_steps_progress progress;
+
+	if (rank && rank_steps_progress(context->steps, rank->slot, rank->instance, &progress) && progress.steps)
+		return limit_ns;
+	return limit_ns < SCAN_STEPLESS_NS ? limit_ns : SCAN_STEPLESS_NS;
 }
 
 static void collector_on_rank(void *arg, const struct rank *rank, enum rank_change change)

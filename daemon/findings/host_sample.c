@@ -37,41 +37,51 @@ static bool host_cgroup_read(const char *path, char text[STAT_BYTES_MAX])
 	return true;
 }
 
-/* *ret_limited: the group has a CPU limit. *ret_ns: its total throttled time. */
-static bool host_cgroup_read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
+/* CPU limits: whether the group has one, and its total throttled time. */
+static bool host_cgroup_parse_stat(const char *text, struct host_file *ret)
 {
-	char text[STAT_BYTES_MAX];
 	uint64_t periods = 0, throttled = 0;
 
-	if (!host_cgroup_read(path, text))
-		return false;
-	*ret_limited = host_cgroup_number(text, "nr_periods", &periods) && periods > 0;
+	ret->limited = host_cgroup_number(text, "nr_periods", &periods) && periods > 0;
 	if (host_cgroup_number(text, "throttled_usec", &throttled))
-		*ret_ns = throttled > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : throttled * NSEC_PER_USEC;
+		ret->ns = throttled > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : throttled * NSEC_PER_USEC;
 	else if (host_cgroup_number(text, "throttled_time", &throttled))
-		*ret_ns = throttled;
+		ret->ns = throttled;
 	else
-		*ret_ns = 0; /* no CPU controller: never throttled */
+		ret->ns = 0; /* no CPU controller: never throttled */
 	return true;
 }
 
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS", then "full ...". */
-static bool host_cgroup_read_pressure(const char *path, uint64_t *ret_ns)
+static bool host_cgroup_parse_pressure(const char *text, struct host_file *ret)
 {
-	char text[STAT_BYTES_MAX], *total, *end;
+	const char *total = strstr(text, " total=");
 	uint64_t us;
+	char *end;
 
-	if (!host_cgroup_read(path, text) || strncmp(text, "some ", 5) != 0)
-		return false;
-	text[strcspn(text, "\n")] = 0;
-	total = strstr(text, " total=");
-	if (!total)
+	if (strncmp(text, "some ", 5) != 0 || !total || total > text + strcspn(text, "\n"))
 		return false;
 	us = strtoull(total + 7, &end, 10);
 	if (end == total + 7)
 		return false;
-	*ret_ns = us > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : us * NSEC_PER_USEC;
+	ret->ns = us > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : us * NSEC_PER_USEC;
 	return true;
+}
+
+/* The file, read at most once a round. Not readable: it is not there, or is not what it is said to be. */
+static struct host_file host_file(
+	struct host_files *files, const char *path, bool (*parse)(const char *text, struct host_file *ret))
+{
+	struct host_file file = {.readable = false};
+	char text[STAT_BYTES_MAX];
+
+	for (size_t i = 0; i < files->count; i++)
+		if (streq(files->file[i].path, path))
+			return files->file[i];
+	file.readable = host_cgroup_read(path, text) && parse(text, &file);
+	if (files->count < HOST_FILES_MAX && copy_text(file.path, sizeof(file.path), path))
+		files->file[files->count++] = file;
+	return file;
 }
 
 static bool host_cgroup_path_escapes(const char *path)
@@ -103,15 +113,14 @@ static void host_cgroup_keep(struct host_cgroup *fresh, struct host_cgroup *befo
 }
 
 /* Of the group itself, of version 2; the root has no file. */
-static void host_cgroup_scan_memory(struct host_cgroup *fresh, struct host_cgroup *before, const char *root,
-	const char *hierarchy, const char *group)
+static void host_cgroup_scan_memory(struct host_cgroup *fresh, struct host_cgroup *before, struct host_files *files,
+	const char *root, const char *hierarchy, const char *group)
 {
 	char path[PATH_MAX];
-	uint64_t ns;
 
 	if (fresh->memory.path || host_cgroup_path_escapes(group) ||
 		snprintf(path, sizeof(path), "%s%s%s/memory.pressure", root, hierarchy, group) >= (int)sizeof(path) ||
-		!host_cgroup_read_pressure(path, &ns))
+		!host_file(files, path, host_cgroup_parse_pressure).readable)
 		return;
 	if (before->memory.path && streq(before->memory.path, path)) {
 		fresh->memory = before->memory;
@@ -122,16 +131,15 @@ static void host_cgroup_scan_memory(struct host_cgroup *fresh, struct host_cgrou
 }
 
 /* The group and its ancestors, except the root, which has no limit. */
-static void host_cgroup_scan_path(struct host_cgroup *fresh, struct host_cgroup *before, const char *root,
-	const char *hierarchy, const char *group)
+static void host_cgroup_scan_path(struct host_cgroup *fresh, struct host_cgroup *before, struct host_files *files,
+	const char *root, const char *hierarchy, const char *group)
 {
 	char path[PATH_MAX], below[PATH_MAX];
 
 	if (host_cgroup_path_escapes(group) || !copy_text(below, sizeof(below), group))
 		return;
 	for (unsigned level = 0; level < HOST_CGROUPS_MAX; level++) {
-		bool limited = false;
-		uint64_t throttled_ns = 0;
+		struct host_file file;
 		char *slash;
 
 		if (level && !below[0])
@@ -140,11 +148,10 @@ static void host_cgroup_scan_path(struct host_cgroup *fresh, struct host_cgroup 
 			below[0] = 0; /* the root itself: it is not limited, which is known, too */
 		if (snprintf(path, sizeof(path), "%s%s%s/cpu.stat", root, hierarchy, below) >= (int)sizeof(path))
 			break;
-		if (host_cgroup_read_stat(path, &limited, &throttled_ns)) {
-			fresh->known = true;
-			if (limited)
-				host_cgroup_keep(fresh, before, path);
-		}
+		file = host_file(files, path, host_cgroup_parse_stat);
+		fresh->known |= file.readable;
+		if (file.readable && file.limited)
+			host_cgroup_keep(fresh, before, path);
 		slash = strrchr(below, '/');
 		if (!slash)
 			break;
@@ -165,7 +172,16 @@ static bool host_cgroup_has_cpu(const char *words, size_t length)
 	return false;
 }
 
-void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid)
+void host_cgroup_free(struct host_cgroup *cgroup)
+{
+	for (size_t i = 0; i < cgroup->count; i++)
+		free(cgroup->group[i].path);
+	free(cgroup->memory.path);
+	*cgroup = (struct host_cgroup){0};
+}
+
+void host_cgroup_scan(struct host_cgroup *cgroup, struct host_files *files, const char *proc_root,
+	const char *cgroup_root, uint32_t pid)
 {
 	_cleanup_free_ char *text = NULL;
 	struct host_cgroup fresh = {0};
@@ -180,33 +196,33 @@ void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const c
 		if (!path)
 			continue;
 		if (strncmp(line, "0::", 3) == 0) {
-			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "", path + 1);
-			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "/unified", path + 1);
-			host_cgroup_scan_memory(&fresh, cgroup, cgroup_root, "", path + 1);
-			host_cgroup_scan_memory(&fresh, cgroup, cgroup_root, "/unified", path + 1);
+			host_cgroup_scan_path(&fresh, cgroup, files, cgroup_root, "", path + 1);
+			host_cgroup_scan_path(&fresh, cgroup, files, cgroup_root, "/unified", path + 1);
+			host_cgroup_scan_memory(&fresh, cgroup, files, cgroup_root, "", path + 1);
+			host_cgroup_scan_memory(&fresh, cgroup, files, cgroup_root, "/unified", path + 1);
 		} else if (host_cgroup_has_cpu(words + 1, (size_t)(path - words - 1))) {
-			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "/cpu", path + 1);
+			host_cgroup_scan_path(&fresh, cgroup, files, cgroup_root, "/cpu", path + 1);
 		}
 	}
 	host_cgroup_free(cgroup);
 	*cgroup = fresh;
 }
 
-bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns)
+bool host_cgroup_throttled(struct host_cgroup *cgroup, struct host_files *files, uint64_t *ret_throttled_ns)
 {
 	uint64_t most_ns = 0;
 
 	if (!cgroup->known)
 		return false;
 	for (size_t i = 0; i < cgroup->count; i++) {
-		uint64_t now_ns = 0, before_ns = cgroup->group[i].ns;
-		bool limited;
+		struct host_file now = host_file(files, cgroup->group[i].path, host_cgroup_parse_stat);
+		uint64_t before_ns = cgroup->group[i].ns;
 
-		if (!host_cgroup_read_stat(cgroup->group[i].path, &limited, &now_ns))
+		if (!now.readable)
 			continue;
-		if (!cgroup->group[i].fresh && now_ns > before_ns && now_ns - before_ns > most_ns)
-			most_ns = now_ns - before_ns;
-		cgroup->group[i].ns = now_ns;
+		if (!cgroup->group[i].fresh && now.ns > before_ns && now.ns - before_ns > most_ns)
+			most_ns = now.ns - before_ns;
+		cgroup->group[i].ns = now.ns;
 		cgroup->group[i].fresh = false;
 	}
 	*ret_throttled_ns = most_ns;
@@ -214,26 +230,22 @@ bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_n
 }
 
 /* Time since the last call in which a task of the group waited for memory. False: unknown. */
-static bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns)
+static bool host_cgroup_memory_stall(struct host_cgroup *cgroup, struct host_files *files, uint64_t *ret_stall_ns)
 {
 	struct host_cgroup_count *memory = &cgroup->memory;
-	uint64_t now_ns, before_ns = memory->ns;
+	uint64_t before_ns = memory->ns;
 	bool fresh = memory->fresh;
+	struct host_file now;
 
-	if (!memory->path || !host_cgroup_read_pressure(memory->path, &now_ns))
+	if (!memory->path)
 		return false;
-	memory->ns = now_ns;
+	now = host_file(files, memory->path, host_cgroup_parse_pressure);
+	if (!now.readable)
+		return false;
+	memory->ns = now.ns;
 	memory->fresh = false;
-	*ret_stall_ns = now_ns > before_ns ? now_ns - before_ns : 0;
+	*ret_stall_ns = now.ns > before_ns ? now.ns - before_ns : 0;
 	return !fresh;
-}
-
-void host_cgroup_free(struct host_cgroup *cgroup)
-{
-	for (size_t i = 0; i < cgroup->count; i++)
-		free(cgroup->group[i].path);
-	free(cgroup->memory.path);
-	*cgroup = (struct host_cgroup){0};
 }
 
 struct host_thread {
@@ -365,20 +377,20 @@ static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t step_threa
 }
 
 /* Summed over CPUs, so it can exceed the duration. */
-static uint64_t take_throttled(struct host_sampler *sampler, uint64_t duration_ns)
+static uint64_t take_throttled(struct host_sampler *sampler, struct host_files *files, uint64_t duration_ns)
 {
 	uint64_t throttled_ns;
 
-	if (!host_cgroup_throttled(&sampler->cgroup, &throttled_ns))
+	if (!host_cgroup_throttled(&sampler->cgroup, files, &throttled_ns))
 		return HOST_UNKNOWN;
 	return throttled_ns < duration_ns ? throttled_ns : duration_ns;
 }
 
-static uint64_t take_memory_stall(struct host_sampler *sampler, uint64_t duration_ns)
+static uint64_t take_memory_stall(struct host_sampler *sampler, struct host_files *files, uint64_t duration_ns)
 {
 	uint64_t stall_ns;
 
-	if (!host_cgroup_memory_stall(&sampler->cgroup, &stall_ns))
+	if (!host_cgroup_memory_stall(&sampler->cgroup, files, &stall_ns))
 		return HOST_UNKNOWN;
 	return stall_ns < duration_ns ? stall_ns : duration_ns;
 }
@@ -399,8 +411,8 @@ int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, 
 	return 0;
 }
 
-int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const struct host_usage *usage, uint64_t now_ns,
-	struct host_sample *ret)
+int host_sampler_take(struct host_sampler *sampler, struct host_files *files, uint32_t thread_id,
+	const struct host_usage *usage, uint64_t now_ns, struct host_sample *ret)
 {
 	struct host_sample sample = {.start_ns = sampler->taken_ns};
 	bool first = !sampler->taken_ns || now_ns <= sampler->taken_ns;
@@ -414,11 +426,11 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const st
 	sample.major_faults = host_sample_since(usage->major_faults, sampler->usage.major_faults);
 	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid, now_ns);
 	if (now_ns >= sampler->cgroup_next_ns) {
-		host_cgroup_scan(&sampler->cgroup, sampler->proc_root, sampler->cgroup_root, sampler->pid);
+		host_cgroup_scan(&sampler->cgroup, files, sampler->proc_root, sampler->cgroup_root, sampler->pid);
 		sampler->cgroup_next_ns = now_ns + HOST_CGROUP_SCAN_NS;
 	}
-	sample.throttled_ns = take_throttled(sampler, sample.duration_ns);
-	sample.memory_stall_ns = take_memory_stall(sampler, sample.duration_ns);
+	sample.throttled_ns = take_throttled(sampler, files, sample.duration_ns);
+	sample.memory_stall_ns = take_memory_stall(sampler, files, sample.duration_ns);
 	sampler->usage = *usage;
 	sampler->taken_ns = now_ns;
 	*ret = sample;

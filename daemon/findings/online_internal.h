@@ -50,10 +50,23 @@ struct host_cgroup {
 		memory; /* memory.pressure of its own group of version 2: limits above it show there, too */
 };
 
+/* Files of control groups that were read for the ranks of one round: most ranks of a node share them. */
+#define HOST_FILES_MAX 64 /* further ones are read for each rank */
+
+struct host_files {
+	size_t count;
+	struct host_file {
+		char path[256]; /* longer ones are read for each rank */
+		bool readable, limited;
+		uint64_t ns;
+	} file[HOST_FILES_MAX];
+};
+
 /* Rescans the process's groups and their limits. cgroup_root: "/sys/fs/cgroup". */
-void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid);
+void host_cgroup_scan(struct host_cgroup *cgroup, struct host_files *files, const char *proc_root,
+	const char *cgroup_root, uint32_t pid);
 /* Throttled time since the last call, of the most throttled group, summed over CPUs. False: unknown. */
-bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns);
+bool host_cgroup_throttled(struct host_cgroup *cgroup, struct host_files *files, uint64_t *ret_throttled_ns);
 void host_cgroup_free(struct host_cgroup *cgroup);
 
 #define HOST_UNKNOWN UINT64_MAX
@@ -93,10 +106,11 @@ int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, 
 int host_sampler_new(const char *proc_root, const char *cgroup_root, uint32_t pid, struct host_sampler **ret);
 struct host_sampler *host_sampler_free(struct host_sampler *sampler);
 /*
- * 1: *ret covers the time since the last call. 0: first call, or no time passed: only state and totals are valid.
+ * 1: *ret covers the time since the last call. 0: first call, or no time passed: only state and totals are valid. files:
+ * of the round, empty at its begin.
  */
-int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const struct host_usage *usage, uint64_t now_ns,
-	struct host_sample *ret);
+int host_sampler_take(struct host_sampler *sampler, struct host_files *files, uint32_t thread_id,
+	const struct host_usage *usage, uint64_t now_ns, struct host_sample *ret);
 
 /*
  * Levels turned on by a suspicion, or as a routine, to see whether there is one, bounded three ways. Each lasts

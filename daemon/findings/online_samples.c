@@ -140,6 +140,7 @@ struct online_reads {
 	char proc_root[128];
 	uint64_t now_ns, ordered_ns; /* the same moment, as the caller and as the clock has it */
 	uint64_t wait_ns;	     /* what is read within it is as of that moment */
+	struct host_files files;
 	size_t count;
 	struct host_read read[];
 };
@@ -155,7 +156,7 @@ static void online_reads_run(struct thread_job *job)
 		read->result = host_usage_read(reads->proc_root, read->pid, read->major_faults, &usage);
 		late_ns = monotonic_ns() - reads->ordered_ns;
 		if (read->result == 0)
-			read->result = host_sampler_take(read->sampler, read->thread_id, &usage,
+			read->result = host_sampler_take(read->sampler, &reads->files, read->thread_id, &usage,
 				reads->now_ns + (late_ns > reads->wait_ns ? late_ns : 0), &read->sample);
 	}
 }

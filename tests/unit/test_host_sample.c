@@ -104,6 +104,15 @@ static struct host_sampler *sampler(void)
 	return made;
 }
 
+/* Of a round of one rank. */
+static struct host_files *fresh(void)
+{
+	static struct host_files files;
+
+	files.count = 0;
+	return &files;
+}
+
 TEST_WITH(test_differences, setup, teardown)
 {
 	struct host_sampler *s = sampler();
@@ -111,12 +120,12 @@ TEST_WITH(test_differences, setup, teardown)
 
 	process(10, 100, 50, 1000, 'R');
 	waits(PID, 40 * MS);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 100 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 100 * SEC, &sample), 0);
 	assert_int_equal(sample.state, 'R');
 	assert_true(sample.cpu_total_ns == 150 * tick_ns());
 	process(13, 180, 90, 2000, 'D');
 	waits(PID, 240 * MS);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 102 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 102 * SEC, &sample), 1);
 	assert_true(sample.start_ns == 100 * SEC && sample.duration_ns == 2 * SEC);
 	assert_true(sample.cpu_ns == 120 * tick_ns());
 	assert_true(sample.run_delay_ns == 200 * MS);
@@ -125,7 +134,7 @@ TEST_WITH(test_differences, setup, teardown)
 	assert_int_equal(sample.state, 'D');
 	assert_true(sample.throttled_ns == HOST_UNKNOWN); /* no control group is to be seen */
 	/* The clock does not move. */
-	assert_int_equal(host_sampler_take(s, 0, &usage, 102 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 102 * SEC, &sample), 0);
 	host_sampler_free(s);
 }
 
@@ -138,17 +147,17 @@ TEST_WITH(test_threads, setup, teardown)
 	process(0, 0, 0, 1, 'S');
 	waits(PID, 5 * SEC);
 	waits(4712, 9 * SEC);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 1 * SEC, &sample), 0);
-	assert_int_equal(host_sampler_take(s, 4712, &usage, 2 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 1 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, fresh(), 4712, &usage, 2 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
 	waits(4712, 9 * SEC + 7);
-	assert_int_equal(host_sampler_take(s, 4712, &usage, 3 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 4712, &usage, 3 * SEC, &sample), 1);
 	assert_int_equal(sample.run_delay_ns, 7);
 	waits(4712, 1);
-	assert_int_equal(host_sampler_take(s, 4712, &usage, 4 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 4712, &usage, 4 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
 	/* A thread that is gone. */
-	assert_int_equal(host_sampler_take(s, 9999, &usage, 5 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 9999, &usage, 5 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
 	host_sampler_free(s);
 }
@@ -163,21 +172,21 @@ TEST_WITH(test_helpers, setup, teardown)
 	waits(PID, 0);
 	waits(4712, 9 * SEC);
 	waits(4713, 5 * SEC);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 1 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 1 * SEC, &sample), 0);
 	waits(PID, 10 * MS);
 	waits(4712, 9 * SEC + 40 * MS);
 	waits(4713, 5 * SEC + 30 * MS);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 2 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 2 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 40 * MS);
 	/* One that is gone, and one that came since the scan, which is known from the next one on. */
 	unlink_thread(4712);
 	waits(4714, 1 * SEC);
 	waits(4713, 5 * SEC + 35 * MS);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 3 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 3 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 5 * MS);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 12 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 12 * SEC, &sample), 1);
 	waits(4714, 1 * SEC + 70 * MS);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 13 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 13 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 70 * MS);
 	host_sampler_free(s);
 }
@@ -192,12 +201,12 @@ TEST_WITH(test_many_threads, setup, teardown)
 	waits(PID, 0);
 	for (uint32_t i = 0; i < 2 * LIMIT_HOST_THREADS; i++)
 		ran(5000 + i, i == 20 ? SEC : i, 0);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 1 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 1 * SEC, &sample), 0);
 	ran(5000, 0, 90 * MS);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 2 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 2 * SEC, &sample), 1);
 	assert_int_equal(sample.run_delay_ns, 0);
 	ran(5020, SEC, 60 * MS);
-	assert_int_equal(host_sampler_take(s, PID, &usage, 3 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), PID, &usage, 3 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 60 * MS);
 	host_sampler_free(s);
 }
@@ -236,8 +245,8 @@ TEST_WITH(test_in_the_root, setup, teardown)
 	process(0, 0, 0, 1, 'S');
 	in_groups("0::/\n");
 	group("", FREE, 1);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 10 * SEC, &sample), 0);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 12 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 10 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 12 * SEC, &sample), 1);
 	assert_int_equal(sample.throttled_ns, 0);
 	host_sampler_free(s);
 }
@@ -252,20 +261,41 @@ TEST_WITH(test_throttled, setup, teardown)
 	group("/pods", FREE, 1);
 	group("/pods/pod1", LIMITED, 7000000);
 	group("/pods/pod1/box", FREE, 1);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 10 * SEC, &sample), 0);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 12 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 10 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 12 * SEC, &sample), 1);
 	assert_int_equal(sample.throttled_ns, 0);
 	group("/pods/pod1", LIMITED, 7300000);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 14 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 14 * SEC, &sample), 1);
 	assert_true(sample.throttled_ns == 300 * MS);
 	group("/pods/pod1", LIMITED, 99000000);
-	assert_int_equal(host_sampler_take(s, 0, &usage, 16 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 16 * SEC, &sample), 1);
 	assert_true(sample.throttled_ns == 2 * SEC);
 	/* The group went away. */
 	in_groups("0::/elsewhere\n");
-	assert_int_equal(host_sampler_take(s, 0, &usage, 30 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 30 * SEC, &sample), 1);
 	assert_true(sample.throttled_ns == HOST_UNKNOWN);
 	host_sampler_free(s);
+}
+
+/* Ranks of one group: its files are read once a round. */
+TEST_WITH(test_groups_are_shared, setup, teardown)
+{
+	struct host_sampler *s[2] = {sampler(), sampler()};
+	struct host_sample sample;
+
+	process(0, 0, 0, 1, 'S');
+	in_groups("0::/pods\n");
+	for (unsigned round = 0; round < 3; round++) {
+		struct host_files files = {0};
+
+		for (unsigned i = 0; i < 2; i++) {
+			group("/pods", LIMITED, 1000000 + round * 200000 + i * 50000);
+			(void)host_sampler_take(s[i], &files, 0, &usage, (10 + round) * SEC, &sample);
+			assert_true(!round || sample.throttled_ns == 200 * MS);
+		}
+	}
+	for (unsigned i = 0; i < 2; i++)
+		host_sampler_free(s[i]);
 }
 
 /* Memory pressure of its own group, of version 2 alone or beside version 1. */
@@ -278,23 +308,23 @@ TEST_WITH(test_memory_stall, setup, teardown)
 
 		process(0, 0, 0, 1, 'S');
 		in_groups(beside ? "4:memory:/pods/box\n0::/pods/box\n" : "0::/pods/box\n");
-		assert_int_equal(host_sampler_take(s, 0, &usage, 8 * SEC, &sample), 0);
-		assert_int_equal(host_sampler_take(s, 0, &usage, 9 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 8 * SEC, &sample), 0);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 9 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* the kernel has no pressure, or it is off */
 		group_file(path, "memory.pressure", PRESSURE, 7000000);
-		assert_int_equal(host_sampler_take(s, 0, &usage, 10 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 10 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* what was before does not count */
 		group_file(path, "memory.pressure", PRESSURE, 7300000);
-		assert_int_equal(host_sampler_take(s, 0, &usage, 12 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 12 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == 300 * MS);
 		group_file(path, "memory.pressure", PRESSURE, 99000000);
-		assert_int_equal(host_sampler_take(s, 0, &usage, 14 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 14 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == 2 * SEC);
 		group_file(path, "memory.pressure", "some avg10=0.00\nfull total=%llu\n", 1);
-		assert_int_equal(host_sampler_take(s, 0, &usage, 16 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 16 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
 		in_groups("0::/\n");
-		assert_int_equal(host_sampler_take(s, 0, &usage, 18 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 18 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
 		host_sampler_free(s);
 		teardown(NULL);
@@ -312,26 +342,26 @@ TEST_WITH(test_groups, setup, teardown)
 	in_groups("12:cpuset:/no\n4:cpu,cpuacct:/a/b\n0::/\n");
 	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 50);
 	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 10);
-	host_cgroup_scan(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID);
 	assert_true(seen.known);
 	assert_int_equal(seen.count, 2);
-	assert_true(host_cgroup_throttled(&seen, &ns));
+	assert_true(host_cgroup_throttled(&seen, fresh(), &ns));
 	assert_int_equal(ns, 0);
 	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 80);
 	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 90);
-	host_cgroup_scan(&seen, root, groups, PID); /* keeps what was read */
-	assert_true(host_cgroup_throttled(&seen, &ns));
+	host_cgroup_scan(&seen, fresh(), root, groups, PID); /* keeps what was read */
+	assert_true(host_cgroup_throttled(&seen, fresh(), &ns));
 	assert_int_equal(ns, 80);
 	/* Paths that lead out of the tree are not followed. */
 	in_groups("0::/../../etc\n");
-	host_cgroup_scan(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID);
 	assert_false(seen.known);
-	assert_false(host_cgroup_throttled(&seen, &ns));
+	assert_false(host_cgroup_throttled(&seen, fresh(), &ns));
 	in_groups("garbage\n0:\n::::\n0::relative\n");
-	host_cgroup_scan(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID);
 	assert_false(seen.known);
 	in_groups("");
-	host_cgroup_scan(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID);
 	assert_false(seen.known);
 	host_cgroup_free(&seen);
 }
@@ -349,7 +379,7 @@ TEST_WITH(test_deep, setup, teardown)
 	}
 	snprintf(line, sizeof(line), "0::%s\n", path);
 	in_groups(line);
-	host_cgroup_scan(&seen, root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID);
 	assert_int_equal(seen.count, HOST_CGROUPS_MAX);
 	host_cgroup_free(&seen);
 }
