@@ -125,8 +125,23 @@ struct bvec_iter {
 	unsigned int bi_size;
 };
 
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+/* Before 5.12, 309dca309fc3. */
+struct bio___disk {
+	struct gendisk *bi_disk;
+};
+
 struct bio {
 	struct bio *bi_next;
+	struct block_device *bi_bdev;
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
 };

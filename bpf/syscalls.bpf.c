@@ -61,16 +61,24 @@ static __always_inline struct rt_syscall_sums *syscalls_sums(uint32_t slot)
 	return slots ? bpf_map_lookup_elem(slots, &at) : NULL;
 }
 
-/* The regular file of that number, or the socket if the call writes or sends, which is a send then; or NULL. */
-static __always_inline struct file *syscalls_file(uint64_t number, uint16_t *op)
+static __always_inline struct file *syscalls_any_file(uint64_t number)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+
+	if (number >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), files + number))
+		return NULL;
+	return file;
+}
+
+/* The regular file of that number, or the socket if the call writes or sends, which is a send then; or NULL. */
+static __always_inline struct file *syscalls_file(uint64_t number, uint16_t *op)
+{
+	struct file *file = syscalls_any_file(number);
 	uint16_t format;
 
-	if (number >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), files + number) ||
-		!file)
+	if (!file)
 		return NULL;
 	format = BPF_CORE_READ(file, f_inode, i_mode) & FORMAT_MASK;
 	if (format == FORMAT_SOCKET && *op == RT_FILE_WRITE)
@@ -103,7 +111,8 @@ static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint3
 	}
 	if (kind >= RT_SYSCALL_FILE) {
 		call.op = kind - RT_SYSCALL_FILE;
-		call.file = (uint64_t)syscalls_argument_file(registers, &call.op);
+		if (call.op != RT_FILE_OPEN)
+			call.file = (uint64_t)syscalls_argument_file(registers, &call.op);
 	}
 	call.start_ns = bpf_ktime_get_ns();
 	/* An entry of a call whose exit was not seen has its place already. */
@@ -191,10 +200,10 @@ static __always_inline void syscalls_send(const struct rt_syscall *call, uint64_
 static __always_inline void syscalls_end_file(
 	struct rt_syscall_sums *sums, const struct rt_syscall *call, long result, uint64_t duration_ns)
 {
-	uint64_t bytes = call->op == RT_FILE_SYNC || result < 0 ? 0 : (uint64_t)result;
+	uint64_t bytes = call->op == RT_FILE_SYNC || call->op == RT_FILE_OPEN || result < 0 ? 0 : (uint64_t)result;
 	struct rt_file_sum *sum;
 
-	if (duration_ns >= threshold_ns) {
+	if (call->file && duration_ns >= threshold_ns) {
 		syscalls_send(call, bytes, duration_ns);
 		return;
 	}
@@ -217,7 +226,7 @@ static __always_inline void syscalls_end(const struct rt_syscall *call, long res
 	__sync_fetch_and_add(&sum->duration_ns, duration_ns);
 	if (sum->longest_ns < duration_ns)
 		sum->longest_ns = duration_ns;
-	if (call->file)
+	if (call->file || call->op == RT_FILE_OPEN)
 		syscalls_end_file(sums, call, result, duration_ns);
 }
 
@@ -292,6 +301,8 @@ int syscalls_exit(struct bpf_raw_tracepoint_args *ctx)
 	call = *entry;
 	cost = cost_begin(call.slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
 	bpf_map_delete_elem(&syscalls, &thread_id);
+	if (call.op == RT_FILE_OPEN && (long)ctx->args[1] >= 0)
+		call.file = (uint64_t)syscalls_any_file((uint32_t)ctx->args[1]);
 	syscalls_end(&call, (long)ctx->args[1], now_ns - call.start_ns);
 	if (now_ns - call.start_ns >= wait_min_ns)
 		syscalls_wait(&call, now_ns - call.start_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * System calls of ranks: the map `syscall_sums`, which the daemon reads once a second, has their count and time by
- * number, and those of reads, writes and synchronizations of regular files, and of sends to sockets, that took less
+ * number, and those of reads, writes and synchronizations of regular files, of opens, and of sends to sockets, that took less
  * than threshold_ns; longer ones are records. And where in Python a thread was in a call that took long.
  */
 #ifndef RANKTRACE_SYSCALLS_H
@@ -17,13 +17,13 @@
 enum rt_syscall_kind {
 	RT_SYSCALL_PLAIN,
 	RT_SYSCALL_LEFT_OUT, /* its thread does not return from it, or not under its number; or polls with it and loses nothing */
-	RT_SYSCALL_FILE /* and above: RT_SYSCALL_FILE + enum rt_file_op; the first argument is the file's number */
+	RT_SYSCALL_FILE /* and above: RT_SYSCALL_FILE + enum rt_file_op; the first argument is the file's number, of RT_FILE_OPEN the result */
 };
 
-/* RT_FILE_SEND: to a socket, also by what writes to files. */
-enum rt_file_op { RT_FILE_READ, RT_FILE_WRITE, RT_FILE_SYNC, RT_FILE_SEND, RT_FILE_OPS };
+/* RT_FILE_SEND: to a socket, also by what writes to files. RT_FILE_OPEN: of any file; one that fails is in the sums. */
+enum rt_file_op { RT_FILE_READ, RT_FILE_WRITE, RT_FILE_SYNC, RT_FILE_SEND, RT_FILE_OPEN, RT_FILE_OPS };
 /* RT_FILE_OPS up to a power of two: verifiers before Linux 6.2 see that a masked index is in bounds */
-#define RT_FILE_SUMS 4
+#define RT_FILE_SUMS 8
 
 #define RT_FILE_NAME_SIZE 64
 
@@ -76,10 +76,10 @@ struct rt_syscall_sums {
 /* Value of `syscalls`, by thread: it is in a system call. */
 struct rt_syscall {
 	uint64_t start_ns;
-	uint64_t file; /* struct file: a regular one, or a socket to send to; 0: neither */
+	uint64_t file; /* struct file: a regular one, a socket to send to, or what was opened; 0: none */
 	uint32_t slot;
 	uint16_t number;
-	uint16_t op; /* enum rt_file_op, with file */
+	uint16_t op; /* enum rt_file_op, with file; RT_FILE_OPEN also without */
 };
 
 #endif

@@ -19,7 +19,7 @@ struct {
 
 struct system_bio {
 	uint64_t start_ns;
-	uint32_t slot, bytes, is_write, pad0;
+	uint32_t slot, bytes, is_write, device;
 };
 
 struct {
@@ -56,8 +56,17 @@ static __always_inline uint32_t *slot_of_current(void)
 	return pid ? bpf_map_lookup_elem(&ranks, &pid) : NULL;
 }
 
-static __always_inline void system_add(
-	uint32_t slot, enum rt_system_cause cause, uint64_t time_ns, uint64_t bytes, uint64_t now_ns)
+static __always_inline void system_add_to(struct rt_system_sum *sum, uint64_t time_ns, uint64_t bytes)
+{
+	__sync_fetch_and_add(&sum->count, 1);
+	/* The compiler turns the addition of a constant 0 into an atomic or, which kernels before 5.12 refuse. */
+	if (time_ns)
+		__sync_fetch_and_add(&sum->time_ns, time_ns);
+	if (bytes)
+		__sync_fetch_and_add(&sum->bytes, bytes);
+}
+
+static __always_inline void system_add(uint32_t slot, enum rt_system_cause cause, uint64_t time_ns, uint64_t now_ns)
 {
 	struct rt_system_sums *sums = system_sums_of(slot);
 	struct cost_hit cost;
@@ -65,12 +74,7 @@ static __always_inline void system_add(
 	if (!sums)
 		return;
 	cost = cost_begin(slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
-	__sync_fetch_and_add(&sums->of[cause].count, 1);
-	/* The compiler turns the addition of a constant 0 into an atomic or, which kernels before 5.12 refuse. */
-	if (time_ns)
-		__sync_fetch_and_add(&sums->of[cause].time_ns, time_ns);
-	if (bytes)
-		__sync_fetch_and_add(&sums->of[cause].bytes, bytes);
+	system_add_to(&sums->of[cause], time_ns, 0);
 	cost_end(&cost);
 }
 
@@ -96,7 +100,7 @@ static __always_inline int system_end(enum rt_system_cause cause)
 	if (!slot || !start_ns)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
-	system_add(*slot, cause, now_ns - *start_ns, 0, now_ns);
+	system_add(*slot, cause, now_ns - *start_ns, now_ns);
 	bpf_map_delete_elem(&system_begun, &key);
 	return 0;
 }
@@ -151,7 +155,7 @@ static __always_inline int irq_end(void)
 		cpu->irqs_ns += took_ns;
 	slot = slot_of_current();
 	if (slot)
-		system_add(*slot, RT_SYSTEM_IRQ, took_ns, 0, now_ns);
+		system_add(*slot, RT_SYSTEM_IRQ, took_ns, now_ns);
 	return 0;
 }
 
@@ -180,7 +184,7 @@ static __always_inline int softirq_end(void)
 	cpu->softirq_ns = 0;
 	slot = slot_of_current();
 	if (slot)
-		system_add(*slot, RT_SYSTEM_SOFTIRQ, took_ns, 0, now_ns);
+		system_add(*slot, RT_SYSTEM_SOFTIRQ, took_ns, now_ns);
 	return 0;
 }
 
@@ -199,6 +203,16 @@ SYSTEM_HOOK(softirq_exit, softirq_end())
 
 /* Block devices. */
 
+/* Not the partition: the disk. */
+static __always_inline uint32_t bio_device(struct bio *bio)
+{
+	struct gendisk *disk = bpf_core_field_exists(bio->bi_bdev) ? BPF_CORE_READ(bio, bi_bdev, bd_disk)
+								   : BPF_CORE_READ((struct bio___disk *)bio, bi_disk);
+
+	return (uint32_t)BPF_CORE_READ(disk, major) << RT_SYSTEM_MINOR_BITS |
+	       (uint32_t)BPF_CORE_READ(disk, first_minor);
+}
+
 static __always_inline int bio_queued(struct bio *bio)
 {
 	uint32_t *slot = slot_of_current();
@@ -210,6 +224,7 @@ static __always_inline int bio_queued(struct bio *bio)
 	begun.slot = *slot;
 	begun.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
 	begun.is_write = BPF_CORE_READ(bio, bi_opf) & REQ_WRITE;
+	begun.device = bio_device(bio);
 	begun.start_ns = bpf_ktime_get_ns();
 	bpf_map_update_elem(&system_bios, &key, &begun, BPF_ANY);
 	return 0;
@@ -224,6 +239,19 @@ int block_bio_queue_old(struct bpf_raw_tracepoint_args *ctx)
 	return bio_queued((struct bio *)ctx->args[1]);
 }
 
+static __always_inline void bio_add(const struct system_bio *begun, uint64_t now_ns)
+{
+	struct rt_system_sums *sums = system_sums_of(begun->slot);
+	struct cost_hit cost;
+
+	if (!sums)
+		return;
+	cost = cost_begin(begun->slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
+	system_add_to(rt_system_block_sum(sums, begun->device, begun->is_write, now_ns), now_ns - begun->start_ns,
+		begun->bytes);
+	cost_end(&cost);
+}
+
 static __always_inline int bio_ended(struct bio *bio)
 {
 	uint64_t key = (uint64_t)bio, now_ns;
@@ -232,8 +260,7 @@ static __always_inline int bio_ended(struct bio *bio)
 	if (!begun)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
-	system_add(begun->slot, begun->is_write ? RT_SYSTEM_BLOCK_WRITE : RT_SYSTEM_BLOCK_READ,
-		now_ns - begun->start_ns, begun->bytes, now_ns);
+	bio_add(begun, now_ns);
 	bpf_map_delete_elem(&system_bios, &key);
 	return 0;
 }
@@ -274,7 +301,7 @@ static __always_inline int socket_event(uint64_t socket, enum rt_system_cause ca
 	uint32_t *slot = bpf_map_lookup_elem(&system_sockets, &socket);
 
 	if (slot)
-		system_add(*slot, cause, 0, 0, bpf_ktime_get_ns());
+		system_add(*slot, cause, 0, bpf_ktime_get_ns());
 	return 0;
 }
 

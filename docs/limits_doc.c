@@ -12,6 +12,7 @@
 #include "bpf/quota.h"
 #include "bpf/sched.h"
 #include "bpf/syscalls.h"
+#include "bpf/system.h"
 #include "daemon/coll/comms.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/collect/collect_internal.h"

@@ -433,7 +433,8 @@ static int cmd_why_read_causes(struct cmd_why *cmd, long long since, long long u
 			"waits_on IS NOT NULL UNION ALL SELECT %d, operation || CASE operation WHEN 'send' THEN 's "
 			"to sockets' ELSE 's of files' END, start_ns, CASE WHEN file IS NULL THEN " WHY_SECOND
 			" ELSE 0 END, duration_ns, instance, thread_id FROM file_calls UNION ALL SELECT CASE WHEN "
-			"time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, duration_ns, coalesce(time_ns, count), "
+			"time_ns IS NULL THEN %d ELSE %d END, cause || coalesce(' (' || device || ')', ''), start_ns, "
+			"duration_ns, coalesce(time_ns, count), "
 			"instance, NULL FROM system_sums) WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld "
 			"AND coalesce(thread_id, %lld) = %lld) GROUP BY 1, 2 ORDER BY kind = %d DESC, "
 			"chosen * %f - usual * %f DESC",

@@ -30,7 +30,10 @@ static const struct {
 	[RT_FILE_WRITE] = {"write", "writes of files"},
 	[RT_FILE_SYNC] = {"sync", "syncs of files"},
 	[RT_FILE_SEND] = {"send", "sends to sockets"},
+	[RT_FILE_OPEN] = {"open", "opens of files"},
 };
+
+_Static_assert(RT_FILE_OPS <= RT_FILE_SUMS, "each operation has a sum");
 
 struct syscalls {
 	struct context *context;
@@ -396,7 +399,7 @@ static void syscalls_close(void *state)
 
 const struct collector collector_syscalls = {
 	.name = "syscalls",
-	.summary = "system calls; reads, writes and fsyncs of files; sends",
+	.summary = "system calls; reads, writes, fsyncs and opens of files; sends",
 	.levels = LEVEL_BIT(LEVEL_L3),
 	.kinds = 1u << RT_KIND_FILE,
 	.open = syscalls_open,

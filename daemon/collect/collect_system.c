@@ -5,7 +5,9 @@
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <unistd.h>
 
+#include "analyzers/base/text.h"
 #include "bpf/system.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
@@ -69,6 +71,14 @@ static const struct {
 	{"tcp_receive_reset", NULL, false},
 };
 
+#define SYSTEM_NAME_BYTES 32 /* as the kernel's DISK_NAME_LEN */
+#define SYSTEM_NAMES_MAX 8   /* kept of a round; the others are read for each row */
+
+struct system_name {
+	uint32_t device;
+	char text[SYSTEM_NAME_BYTES];
+};
+
 struct system {
 	struct context *context;
 	struct system_bpf *skeleton; /* NULL if the kernel refuses it */
@@ -78,6 +88,9 @@ struct system {
 	uint32_t slots;
 	uint64_t events, sums_ns;    /* sums_ns: when sums were read last */
 	struct rt_system_sums *sums; /* as read last, by slot */
+	const char *devices;	     /* folder with a link for each device's number */
+	struct system_name name[SYSTEM_NAMES_MAX];
+	size_t names;
 	char reason[128];
 	char missing[160]; /* hooks, separated by ", " */
 };
@@ -98,35 +111,95 @@ static int collect_system_load(struct system *system)
 	return 0;
 }
 
+/* "nvme0n1"; its number where it has no name, as that of a device that is gone. */
+static void collect_system_read_name(const struct system *system, struct system_name *ret)
+{
+	uint32_t major = ret->device >> RT_SYSTEM_MINOR_BITS, minor = ret->device & ((1U << RT_SYSTEM_MINOR_BITS) - 1);
+	char path[128], to[512];
+	const char *name;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%u:%u", system->devices, major, minor);
+	n = readlink(path, to, sizeof(to) - 1);
+	to[n > 0 ? n : 0] = 0;
+	name = strrchr(to, '/');
+	if (name && name[1])
+		(void)copy_text(ret->text, sizeof(ret->text), name + 1);
+	else
+		snprintf(ret->text, sizeof(ret->text), "%u:%u", major, minor);
+	text_clean(ret->text);
+}
+
+/* Numbers are given to other devices: names are those of a round. */
+static struct system_name collect_system_name(struct system *system, uint32_t device)
+{
+	struct system_name ret = {.device = device};
+
+	for (size_t i = 0; i < system->names; i++)
+		if (system->name[i].device == device)
+			return system->name[i];
+	collect_system_read_name(system, &ret);
+	if (system->names < SYSTEM_NAMES_MAX)
+		system->name[system->names++] = ret;
+	return ret;
+}
+
+/* Sums of a rank, as read. */
+struct system_round {
+	const struct rank *rank;
+	uint64_t now_ns;
+};
+
+static void collect_system_put(struct system *system, const struct system_round *round, unsigned cause,
+	const struct rt_system_sum *last, const struct rt_system_sum *sum, const char *device)
+{
+	struct store *store = system->context->store;
+	const struct row_system_sums row = {
+		.rank = field_int(round->rank->env.rank),
+		.cause = field_text(system_causes[cause].word),
+		.start_ns = field_time(store_utc_ns(store, system->sums_ns ? system->sums_ns : round->now_ns)),
+		.duration_ns = field_duration(system->sums_ns ? round->now_ns - system->sums_ns : 0),
+		.time_ns = field_duration_if(system_causes[cause].has_time, sum->time_ns - last->time_ns),
+		.count = field_int((int64_t)(sum->count - last->count)),
+		.bytes = field_int_if(system_causes[cause].has_bytes, (int64_t)(sum->bytes - last->bytes)),
+		.device = field_text_if(device),
+		.instance = field_int(round->rank->instance),
+	};
+
+	store_put_system_sums(store, &row);
+	if (system_causes[cause].has_time)
+		online_system_add(system->context->findings, round->rank, round->now_ns, system_causes[cause].word,
+			device, sum->time_ns - last->time_ns);
+	system->events++;
+}
+
+static void collect_system_put_all(
+	struct system *system, const struct system_round *round, const struct rt_system_sums *now)
+{
+	const struct rt_system_sums *last = &system->sums[round->rank->slot];
+
+	for (unsigned cause = 0; cause < RT_SYSTEM_CAUSES; cause++)
+		if (now->of[cause].count != last->of[cause].count)
+			collect_system_put(system, round, cause, &last->of[cause], &now->of[cause], "");
+	for (unsigned i = 0; i < 2 * RT_SYSTEM_DEVICES; i++) {
+		const struct rt_system_device *device = &now->device[i / 2];
+		const struct rt_system_sum *was = &last->device[i / 2].of[i % 2], *sum = &device->of[i % 2];
+
+		if (sum->count != was->count)
+			collect_system_put(system, round, i % 2 ? RT_SYSTEM_BLOCK_WRITE : RT_SYSTEM_BLOCK_READ, was,
+				sum, collect_system_name(system, device->device).text);
+	}
+}
+
 /* What was counted since the last time; rank NULL: only the baseline is updated. */
 static void collect_system_take(struct system *system, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
-	struct store *store = system->context->store;
 	struct rt_system_sums now;
 
 	if (slot >= system->slots || !kernel_system_sums(system->context->kernel, slot, &now))
 		return;
-	for (unsigned cause = 0; rank && cause < RT_SYSTEM_CAUSES; cause++) {
-		const struct rt_system_sum *last = &system->sums[slot].of[cause], *sum = &now.of[cause];
-		const struct row_system_sums row = {
-			.rank = field_int(rank->env.rank),
-			.cause = field_text(system_causes[cause].word),
-			.start_ns = field_time(store_utc_ns(store, system->sums_ns ? system->sums_ns : now_ns)),
-			.duration_ns = field_duration(system->sums_ns ? now_ns - system->sums_ns : 0),
-			.time_ns = field_duration_if(system_causes[cause].has_time, sum->time_ns - last->time_ns),
-			.count = field_int((int64_t)(sum->count - last->count)),
-			.bytes = field_int_if(system_causes[cause].has_bytes, (int64_t)(sum->bytes - last->bytes)),
-			.instance = field_int(rank->instance),
-		};
-
-		if (sum->count == last->count)
-			continue;
-		store_put_system_sums(store, &row);
-		if (system_causes[cause].has_time)
-			online_system_add(system->context->findings, rank, now_ns, system_causes[cause].word, "",
-				sum->time_ns - last->time_ns);
-		system->events++;
-	}
+	if (rank)
+		collect_system_put_all(system, &(struct system_round){rank, now_ns}, &now);
 	system->sums[slot] = now;
 }
 
@@ -147,6 +220,7 @@ static void collect_system_take_rank(void *arg, const struct rank *rank)
 
 static void collect_system_take_all(struct system *system, uint64_t now_ns)
 {
+	system->names = 0;
 	ranks_each(system->context->ranks, collect_system_take_rank, &(struct system_taking){system, now_ns});
 	system->sums_ns = now_ns;
 }
@@ -192,6 +266,7 @@ static int system_open(struct context *context, void **ret_state)
 	if (!system)
 		return -ENOMEM;
 	system->context = context;
+	system->devices = "/sys/dev/block";
 	system->slots = (uint32_t)context->config.ranks_max;
 	system->sums = calloc(system->slots, sizeof(*system->sums));
 	if (!system->sums) {

@@ -35,6 +35,11 @@ static const struct {
 	{SYS_fdatasync, RT_SYSCALL_FILE + RT_FILE_SYNC},
 	{SYS_sendto, RT_SYSCALL_FILE + RT_FILE_SEND},
 	{SYS_sendmsg, RT_SYSCALL_FILE + RT_FILE_SEND},
+#ifdef SYS_open /* not on arm64 */
+	{SYS_open, RT_SYSCALL_FILE + RT_FILE_OPEN},
+#endif
+	{SYS_openat, RT_SYSCALL_FILE + RT_FILE_OPEN},
+	{SYS_openat2, RT_SYSCALL_FILE + RT_FILE_OPEN},
 	{SYS_sched_yield, RT_SYSCALL_LEFT_OUT},
 	{SYS_exit, RT_SYSCALL_LEFT_OUT},
 	{SYS_exit_group, RT_SYSCALL_LEFT_OUT},

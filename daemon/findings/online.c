@@ -193,11 +193,12 @@ static void online_on_gauge(void *arg, uint64_t time_ns, const char *object, con
 
 static void online_on_message(void *arg, uint64_t time_ns, const struct gauges_message *message)
 {
-	const struct online *online = arg;
+	struct online *online = arg;
 
 	if (online->hardware)
 		hardware_message(
 			online->hardware, time_ns, message->kind, message->object, message->number, message->text);
+	online_end_message(online, time_ns, message);
 }
 
 static const struct gauges_observer online_gauges_observer = {online_on_card, online_on_gauge, online_on_message};

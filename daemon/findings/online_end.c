@@ -11,6 +11,7 @@
 #include "analyzers/finding/finding.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/ranks/end_words.h"
 
@@ -19,6 +20,43 @@
 /* A rank notices a lost peer by a closed connection, at the latest when a launcher ends it: torchrun's SIGKILL after 30
  * s. */
 #define END_CONSEQUENCE_NS (60 * NSEC_PER_SEC)
+
+/* From the kernel's message that a control group is killed, which is read within a second, to the end of a process of it
+ * that has much memory to give back. */
+#define END_GROUP_NS (10 * NSEC_PER_SEC)
+#define END_READ_NS (2 * NSEC_PER_SEC)
+
+void online_end_message(struct online *online, uint64_t time_ns, const struct gauges_message *message)
+{
+	struct online_ends *ends = &online->ends;
+	struct online_oom_limit *limit;
+
+	if (streq(message->kind, "oom_limit") && message->number > 0 && message->object[0]) {
+		limit = &ends->limit[ends->limits++ % ONLINE_OOM_LIMITS_MAX];
+		*limit = (struct online_oom_limit){.pid = message->number};
+		copy_text(limit->object, sizeof(limit->object), message->object);
+	} else if (streq(message->kind, "oom_group") && ends->limits) {
+		ends->limit[(ends->limits - 1) % ONLINE_OOM_LIMITS_MAX].group_ns = time_ns;
+	}
+}
+
+/* The process's own, else that of a control group that was killed as a whole then. NULL: the kernel did not say. */
+static const char *online_end_limit(const struct online *online, uint32_t pid, uint64_t ended_ns)
+{
+	const struct online_ends *ends = &online->ends;
+	const char *ret = NULL;
+
+	for (size_t i = 1; i <= ONLINE_OOM_LIMITS_MAX; i++) { /* the newest first */
+		const struct online_oom_limit *limit = &ends->limit[(ends->limits - i) % ONLINE_OOM_LIMITS_MAX];
+
+		if (limit->pid == pid)
+			return limit->object;
+		if (!ret && limit->group_ns && ended_ns + END_READ_NS >= limit->group_ns &&
+			ended_ns < limit->group_ns + END_GROUP_NS)
+			ret = limit->object;
+	}
+	return ret;
+}
 
 /* Of the ranks that are one job: those without a name have one launcher. */
 static uint64_t online_end_job(const struct rank *rank)
@@ -149,6 +187,7 @@ void online_ended(struct online *online, const struct online_end_info *info)
 {
 	const struct rank *rank = info->rank;
 	struct online_end *end, *first;
+	const char *limit;
 
 	if (!online)
 		return;
@@ -167,6 +206,10 @@ void online_ended(struct online *online, const struct online_end_info *info)
 	copy_text(end->host, sizeof(end->host), rank->host);
 	copy_text(end->card, sizeof(end->card), rank->env.card);
 	copy_text(end->how, sizeof(end->how), info->how);
+	limit = end->out_of_memory ? online_end_limit(online, rank->pid, info->ended_ns) : NULL;
+	if (limit)
+		text_append(end->how, sizeof(end->how), "%s%s",
+			limit[0] == '/' || limit[0] == '.' ? ": limit of control group " : " of the ", limit);
 	copy_text(end->place, sizeof(end->place), info->place);
 	first = online_end_first(online, end);
 	if (first && online_end_was_left(online, first, end))

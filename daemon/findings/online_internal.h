@@ -18,6 +18,7 @@
 #include "daemon/core/level.h"
 #include "daemon/findings/online.h"
 #include "daemon/findings/online_observe.h"
+#include "daemon/gauges/gauge.h"
 #include "daemon/ranks/end_words.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/steps/rank_steps.h"
@@ -253,13 +254,25 @@ struct online_end {
 	uint64_t ended_ns;
 	char name[64]; /* of the job */
 	char host[65], card[64];
-	char how[64], place[64];
+	char how[sizeof(((struct finding_evidence *)NULL)->detail)], place[64];
+};
+
+/* For as long as a rank's end waits for its names: the kernel says 10 in 5 s at most. */
+#define ONLINE_OOM_LIMITS_MAX 32
+
+/* What had no memory left when the kernel killed a process. */
+struct online_oom_limit {
+	int64_t pid;	   /* 0: free */
+	uint64_t group_ns; /* when all processes of a control group were killed for it; 0: it alone */
+	char object[GAUGE_OBJECT_BYTES];
 };
 
 struct online_ends {
 	struct online_end of[ONLINE_ENDS_MAX];
 	unsigned next;
 	uint64_t published;
+	struct online_oom_limit limit[ONLINE_OOM_LIMITS_MAX];
+	unsigned limits; /* so far */
 };
 
 struct online {
@@ -344,7 +357,10 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 void online_stacks_want(struct online *online, const char *job, uint32_t uid);
 /* Adds what stacks have shown to a hang. */
 void online_stacks_add(const struct online *online, struct finding *finding);
-/* online_end.c: of a hang that the end of a rank caused, how it ended. */
+/* online_end.c: a message of the kernel, which may say what had no memory left when it kills a process. */
+struct gauges_message;
+void online_end_message(struct online *online, uint64_t time_ns, const struct gauges_message *message);
+/* Of a hang that the end of a rank caused, how it ended. */
 void online_end_add(const struct online *online, struct finding *finding);
 /* Ranks that ended just now, with an error or by a signal. */
 void online_end_each(

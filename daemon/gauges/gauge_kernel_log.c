@@ -22,6 +22,8 @@ static const struct kernel_word {
 } words[] = {
 	{"oom_kill", "Memory cgroup out of memory", true, false, "process ", "(", ")"},
 	{"oom_kill", "Out of memory: Killed", true, false, "process ", "(", ")"},
+	{"oom_group", " are going to be killed due to memory.oom.group set", false, false, "", "Tasks in ",
+		" are going"},
 	{"hung_task", "INFO: task ", true, false, "", "task ", " blocked"},
 	{"soft_lockup", "watchdog: BUG: soft lockup", true, false, "CPU#", "", ""},
 	{"xid", "NVRM: Xid (PCI:", true, true, "): ", "(PCI:", ")"},
@@ -39,6 +41,18 @@ static const struct kernel_word {
 	{"link", "Link is Up", false, false, "", "", ""},
 	{"link", "link down", false, false, "", "", ""},
 	{"link", "link up", false, false, "", "", ""},
+};
+
+#define OOM_LIMIT "oom-kill:constraint="
+
+/* What had no memory left, by what follows OOM_LIMIT. NULL: a control group. */
+static const struct {
+	const char *constraint, *object;
+} oom_limits[] = {
+	{"CONSTRAINT_NONE,", "node"},
+	{"CONSTRAINT_CPUSET,", "cpuset"},
+	{"CONSTRAINT_MEMORY_POLICY,", "memory policy"},
+	{"CONSTRAINT_MEMCG,", NULL},
 };
 
 struct kernel_log {
@@ -89,6 +103,58 @@ static bool gauge_kernel_log_fits(const struct kernel_word *word, const char *te
 	return !word->pci || (ret_object[0] && strspn(ret_object, "0123456789abcdefABCDEF:.") == strlen(ret_object));
 }
 
+/* The path; of one that is too long, its last name. */
+static void gauge_kernel_log_control_group(const char *text, char *ret, size_t size)
+{
+	const char *begin = strstr(text, ",oom_memcg="), *end = begin ? strstr(begin, ",task_memcg=") : NULL, *name;
+
+	ret[0] = 0;
+	if (!end)
+		return;
+	begin += strlen(",oom_memcg=");
+	name = memrchr(begin, '/', (size_t)(end - begin));
+	if (name && (size_t)(end - begin) >= size)
+		snprintf(ret, size, "...%.*s", (int)(end - name), name);
+	else
+		snprintf(ret, size, "%.*s", (int)(end - begin), begin);
+}
+
+/* The last: names before it can be anything. 0: the message is cut before it. */
+static long gauge_kernel_log_victim(const char *text)
+{
+	const char *number = NULL;
+	char *end;
+	long pid;
+
+	for (const char *at = text; (at = strstr(at, ",pid=")); number = at)
+		at += strlen(",pid=");
+	if (!number)
+		return 0;
+	pid = strtol(number, &end, 10);
+	return strncmp(end, ",uid=", strlen(",uid=")) == 0 ? pid : 0;
+}
+
+/*
+ * What the kernel says before a kill, since Linux 5.0: "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,
+ * mems_allowed=0,oom_memcg=/a,task_memcg=/a/b,task=python,pid=4712,uid=0".
+ */
+static void gauge_kernel_log_oom_limit(struct gauge_batch *batch, const char *text)
+{
+	const char *constraint = text + strlen(OOM_LIMIT);
+	char object[GAUGE_OBJECT_BYTES];
+
+	for (size_t i = 0; i < ARRAY_SIZE(oom_limits); i++) {
+		if (strncmp(constraint, oom_limits[i].constraint, strlen(oom_limits[i].constraint)) != 0)
+			continue;
+		if (oom_limits[i].object)
+			snprintf(object, sizeof(object), "%s", oom_limits[i].object);
+		else
+			gauge_kernel_log_control_group(text, object, sizeof(object));
+		gauge_message(batch, "oom_limit", false, object, gauge_kernel_log_victim(text), text);
+		return;
+	}
+}
+
 /* A record is "PRIORITY,SEQUENCE,TIME,...;TEXT", then lines of its own that begin with a blank. */
 static void gauge_kernel_log_record(struct gauge_batch *batch, char *record)
 {
@@ -99,6 +165,8 @@ static void gauge_kernel_log_record(struct gauge_batch *batch, char *record)
 		return;
 	text++;
 	text[strcspn(text, "\n")] = 0;
+	if (strncmp(text, OOM_LIMIT, strlen(OOM_LIMIT)) == 0)
+		gauge_kernel_log_oom_limit(batch, text);
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		const char *number;
 

@@ -107,7 +107,7 @@ wait_for 10 found || fail "findings: $(query "select job, sentence from findings
 [[ $(sentence abort) == *"SIGABRT in abort_later (dying.py:$(line abort))"* ]] || fail "$(sentence abort)"
 [[ $(sentence status) == *"exit status 7"* ]] || fail "$(sentence status)"
 [[ $(sentence team) == "rank 1 ("*"SIGKILL from "*" (pid $$) in main (dying.py:"* ]] || fail "$(sentence team)"
-[ -z "$cgroup" ] || [[ $(sentence memory) == *"SIGKILL from the kernel, out of memory in fill_memory (dying.py:$(line memory))"* ]] || fail "$(sentence memory)"
+[ -z "$cgroup" ] || [[ $(sentence memory) == *"SIGKILL from the kernel, out of memory: limit of control group "*"/${cgroup##*/} in fill_memory (dying.py:$(line memory))"* ]] || fail "$(sentence memory)"
 [ -z "$(sentence killed)$(sentence normal)" ] || fail "a job that was killed as a whole is a finding: $(sentence killed)"
 "$tracectl" findings --all --verbose >"$work/findings"
 grep -q "(main), signal, SIGSEGV in lib.*> fault (dying.py:$(line fault))" "$work/findings" || fail "findings --verbose: $(cat "$work/findings")"

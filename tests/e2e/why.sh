@@ -71,6 +71,8 @@ step=$(query "select step from steps where instance = $(instance "${pids[1]}") o
 reads=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'read' and instance = $(instance "${pids[1]}")")
 [ "$reads" -ge 20 ] || fail "rank 1 reads a file with each batch, and $reads reads are stored"
 "$tracectl" why --job why --json --rank 1 --since "$from" --until "$until" | grep -q '"what": "reads of files"' || fail "reads of files are no cause"
+opens=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'open' and instance = $(instance "${pids[1]}")")
+[ "$opens" -ge 20 ] || fail "rank 1 opens a file with each batch, and $opens opens are stored"
 calls=$(query "select coalesce(sum(count), 0) from syscalls where call in ('open', 'openat') and instance = $(instance "${pids[1]}")")
 [ "$calls" -ge 20 ] || fail "rank 1 opens a file with each batch, and $calls such system calls are stored"
 places=$(query "select count(*) from offcpu o join (select distinct id, frames from call_stacks) s on s.id = o.stack where s.frames like '%kernel %' and o.instance = $(instance "${pids[0]}")")

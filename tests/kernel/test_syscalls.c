@@ -127,6 +127,8 @@ static void work(void)
 	for (unsigned i = 0; i < SYNCS; i++)
 		assert_int_equal(fsync(fd), 0);
 	close(fd);
+	/* It has no name. */
+	assert_int_equal(open("/nonexistent", O_RDONLY | O_CLOEXEC), -1);
 	/* A pipe is no file. */
 	assert_int_equal(pipe(pair), 0);
 	assert_int_equal(write(pair[1], data, 1), 1);
@@ -150,13 +152,16 @@ TEST(slow_calls_are_records)
 	assert_int_equal(t.count[RT_FILE_WRITE], WRITES);
 	assert_int_equal(t.count[RT_FILE_READ], READS);
 	assert_int_equal(t.count[RT_FILE_SYNC], SYNCS);
+	assert_int_equal(t.count[RT_FILE_OPEN], 1);
 	for (uint32_t i = 0; i < t.calls; i++) {
 		assert_string_equal(t.call[i].folder, strrchr(t.folder, '/') + 1);
-		assert_int_equal(t.call[i].bytes, t.call[i].op == RT_FILE_SYNC ? 0 : BYTES);
+		assert_int_equal(
+			t.call[i].bytes, t.call[i].op == RT_FILE_SYNC || t.call[i].op == RT_FILE_OPEN ? 0 : BYTES);
 		assert_int_equal(t.call[i].start_ns + t.call[i].duration_ns <= t.call[i].event.time_ns, true);
 	}
 	read_sums(sum);
 	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
+	assert_int_equal(sum[RT_FILE_OPEN].count, 1); /* the one that failed */
 	stop();
 }
 
@@ -241,6 +246,9 @@ TEST(others_are_summed)
 	assert_true(sum[RT_FILE_READ].count >= READS && sum[RT_FILE_READ].bytes >= READS * BYTES);
 	assert_int_equal(sum[RT_FILE_SYNC].count, SYNCS);
 	assert_true(sum[RT_FILE_SYNC].duration_ns > 0);
+	assert_int_equal(sum[RT_FILE_OPEN].count, 2);
+	assert_true(sum[RT_FILE_OPEN].duration_ns > 0);
+	assert_int_equal(sum[RT_FILE_OPEN].bytes, 0);
 	stop();
 }
 

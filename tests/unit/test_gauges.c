@@ -689,6 +689,74 @@ TEST(the_kernel_log)
 	gauge_batch_free(batch);
 }
 
+static void kernel_log_record(struct gauge_batch *batch, const char *record)
+{
+	const struct gauge_source *source = source_of("kernel_log");
+	int pair[2], *log;
+	void *opened = NULL;
+	char why[160];
+
+	assert_int_equal(source->open(&(struct gauge_roots){.kernel_log = "/dev/null"}, &opened, why, sizeof(why)), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	log = opened; /* its descriptor is all that it has */
+	assert_int_equal(dup2(pair[0], *log), *log);
+	assert_int_equal(write(pair[1], record, strlen(record)), strlen(record));
+	read_groups(source, opened, batch);
+	source->close(opened);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+/* What the kernel says before it kills a process for memory. */
+TEST(the_kernel_log_of_a_kill_for_memory)
+{
+	static const struct {
+		const char *record, *kind, *object;
+		int number;
+	} cases[] = {
+		{"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a/b,"
+		 "task_memcg=/a/b/c,task=python,pid=4712,uid=0",
+			"oom_limit", "/a/b", 4712},
+		{"6,1,1,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
+		 "task_memcg=/a/b,task=python,pid=7,uid=1000",
+			"oom_limit", "node", 7},
+		{"6,1,1,-;oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=1,cpuset=x,mems_allowed=1,global_oom,"
+		 "task_memcg=/a,task=python,pid=7,uid=1000",
+			"oom_limit", "cpuset", 7},
+		/* Long, as those of containers are: its last name. */
+		{"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/kubepods.slice/kubepods-burstable.slice/"
+		 "kubepods-burstable-pod01234567.slice/cri-containerd-0123456789abcdef.scope,task_memcg=/"
+		 "x,task=a,pid=9,uid=0",
+			"oom_limit", ".../cri-containerd-0123456789abcdef.scope", 9},
+		/* Names that programs and users choose. */
+		{"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/a,task_memcg=/"
+		 "x,pid=1,uid=0,task=,pid=1,uid=0,"
+		 "pid=4712,uid=0",
+			"oom_limit", "/a", 4712},
+		{"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/a,task_memcg=/x,pid=1,task=a", "oom_limit",
+			"/a", 0},
+		{"6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/a", "oom_limit", "", 0}, /* cut */
+		{"12,1,1,-;oom-kill:constraint=CONSTRAINT_NONE,pid=7,uid=0", NULL, NULL, 0},	   /* a user's */
+		{"6,1,1,-;oom-kill:constraint=", NULL, NULL, 0},
+		{"6,1,1,-;Tasks in /a/b are going to be killed due to memory.oom.group set", "oom_group", "/a/b", 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct gauge_batch *batch = gauge_batch_new(0, 1);
+		char record[512];
+
+		snprintf(record, sizeof(record), "%s\n", cases[i].record);
+		kernel_log_record(batch, record);
+		assert_int_equal(batch->texts, cases[i].kind ? 1 : 0);
+		if (cases[i].kind) {
+			assert_string_equal(batch->text[0].kind, cases[i].kind);
+			assert_string_equal(batch->text[0].object, cases[i].object);
+			assert_int_equal(batch->text[0].number, cases[i].number);
+		}
+		gauge_batch_free(batch);
+	}
+}
+
 /* The whole: threads, the loop's side, rows in the store. */
 
 static struct gauges_status status_of(const struct gauges *gauges, const char *name)

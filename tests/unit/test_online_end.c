@@ -3,6 +3,7 @@
 #define TEST_ALONE /* replaces functions of the daemon */
 #include <signal.h>
 
+#include "daemon/gauges/gauges.h"
 #include "tests/unit/findings_fixture.h"
 
 static void end(unsigned rank, int wait_status, uint64_t ended_ns)
@@ -128,6 +129,75 @@ TEST_WITH(an_end_much_later_is_no_consequence, setup, teardown)
 	end(1, SIGTERM, now_ns);
 	flush();
 	assert_query("select count(*) from findings", "0\n");
+}
+
+static void message(const char *kind, const char *object, int64_t number, uint64_t time_ns)
+{
+	const struct gauges_message said = {.kind = kind, .object = object, .text = "", .number = number};
+
+	online_end_message(context.findings, time_ns, &said);
+}
+
+static void killed_for_memory(unsigned rank, uint64_t ended_ns)
+{
+	const struct end_sender kernel = {.signal = SIGKILL, .out_of_memory = true};
+	const struct online_end_info info = {
+		&ranks_here[rank], ended_ns, &kernel, "SIGKILL from the kernel, out of memory", ""};
+
+	ranks_here[rank].wait_status = SIGKILL;
+	ranks_here[rank].ended = true;
+	online_ended(context.findings, &info);
+}
+
+TEST_WITH(a_rank_killed_for_memory_says_whose, setup, teardown)
+{
+	static const struct {
+		const char *object, *how;
+		int64_t group_before_ns; /* said so long before the end; below 0: after it; 0: not at all */
+		bool other;
+	} cases[] = {
+		{"/a/b", ": limit of control group /a/b", 0, false},
+		{".../c.scope", ": limit of control group .../c.scope", 0, false},
+		{"node", " of the node", 0, false},
+		{"/a/b", "", 0, true},
+		/* Killed with all of its control group; or long after that. */
+		{"/a/b", ": limit of control group /a/b", (int64_t)NSEC_PER_SEC, true},
+		{"/a/b", ": limit of control group /a/b", 9 * (int64_t)NSEC_PER_SEC, true},
+		{"/a/b", "", 11 * (int64_t)NSEC_PER_SEC, true},
+		/* Read after the end; or another end. */
+		{"/a/b", ": limit of control group /a/b", -(int64_t)NSEC_PER_SEC, true},
+		{"/a/b", "", -3 * (int64_t)NSEC_PER_SEC, true},
+	};
+	uint64_t now_ns = monotonic_ns();
+
+	message("oom_group", "/a", 0, now_ns); /* of nothing that was said */
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char wanted[192];
+
+		/* Hours apart: each is the first of its time. */
+		now_ns += 3600 * NSEC_PER_SEC;
+		message("oom_limit", cases[i].object, cases[i].other ? 1 : ranks_here[0].pid, now_ns + 500 * MS);
+		if (cases[i].group_before_ns)
+			message("oom_group", "/a", 0, (uint64_t)((int64_t)now_ns - cases[i].group_before_ns));
+		message("oom_kill", "python", ranks_here[0].pid, now_ns + 500 * MS);
+		killed_for_memory(0, now_ns);
+		ranks_here[0].pid++; /* another process */
+		flush();
+		snprintf(wanted, sizeof(wanted), "out_of_memory|SIGKILL from the kernel, out of memory%s\n",
+			cases[i].how);
+		assert_query("select cause, json_extract(evidence, '$[0].detail') from findings order by finding desc "
+			     "limit 1",
+			wanted);
+	}
+	/* More than are kept. */
+	for (int64_t i = 0; i < 1000; i++)
+		message("oom_limit", "/a", 1000 + i, now_ns);
+	ranks_here[0].pid = 1000;
+	now_ns += 3600 * NSEC_PER_SEC;
+	killed_for_memory(0, now_ns);
+	flush();
+	assert_query("select json_extract(evidence, '$[0].detail') from findings order by finding desc limit 1",
+		"SIGKILL from the kernel, out of memory\n");
 }
 
 TEST_MAIN(NULL, NULL)

@@ -45,4 +45,16 @@ TEST(an_unknown_one_is_a_number)
 	assert_string_equal(syscall_name(UINT32_MAX, text), "system call 4294967295");
 }
 
+TEST(calls_on_files_have_a_kind)
+{
+	uint8_t kinds[RT_SYSCALLS_MAX] = {0};
+
+	syscall_kinds(kinds);
+	assert_int_equal(kinds[SYS_read], RT_SYSCALL_FILE + RT_FILE_READ);
+	assert_int_equal(kinds[SYS_openat], RT_SYSCALL_FILE + RT_FILE_OPEN);
+	assert_int_equal(kinds[SYS_openat2], RT_SYSCALL_FILE + RT_FILE_OPEN);
+	assert_int_equal(kinds[SYS_sched_yield], RT_SYSCALL_LEFT_OUT);
+	assert_int_equal(kinds[SYS_futex], RT_SYSCALL_PLAIN);
+}
+
 TEST_MAIN(NULL, NULL)

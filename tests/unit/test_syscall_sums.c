@@ -58,12 +58,13 @@ TEST_WITH(test_short_calls_on_files_become_rows, fixture_setup, fixture_teardown
 	syscalls_rank(&syscalls, &ranks_here[1], RANK_ADDED);
 	sums[RT_FILE_READ] = (struct rt_file_sum){.count = 2, .bytes = 0, .duration_ns = 30};
 	sums[RT_FILE_SYNC] = (struct rt_file_sum){.count = 1, .bytes = 0, .duration_ns = 5};
+	sums[RT_FILE_OPEN] = (struct rt_file_sum){.count = 3, .bytes = 0, .duration_ns = 7};
 	collect_syscalls_take_files(&syscalls, &test_sums[1], &ranks_here[1], now_ns);
 	collect_syscalls_take_files(&syscalls, &test_sums[1], &ranks_here[1], now_ns);
 	flush();
 	assert_query("select operation, file is null, count, bytes, duration_ns, instance from file_calls order by "
 		     "operation",
-		"read|1|2|0|30|2\nsync|1|1|0|5|2\n");
+		"open|1|3|0|7|2\nread|1|2|0|30|2\nsync|1|1|0|5|2\n");
 }
 
 static const char *name_of(

@@ -182,9 +182,11 @@ TEST_WITH(a_file_is_named_and_requests_beneath_are_not, setup, teardown)
 	finding = finding_of(1.33);
 	finding.since_ns = (now_s - 5) * SECOND;
 	assert_null(explained(&finding)); /* less than before */
-	system_causes_add(causes, 101, now_s * SECOND, "block writes", "", 90000 * MS);
+	system_causes_add(causes, 101, now_s * SECOND, "block writes", "nvme0n1", 90000 * MS);
+	system_causes_add(causes, 101, now_s * SECOND, "block writes", "dm-0", 9000 * MS);
+	system_causes_add(causes, 101, now_s * SECOND, "block writes", "", 99 * MS);
 	assert_non_null(explained(&finding));
-	assert_string_equal(finding.evidence[0].detail, "block writes");
+	assert_string_equal(finding.evidence[0].detail, "block writes (nvme0n1)");
 }
 
 /* More ranks, words and seconds than are kept. */

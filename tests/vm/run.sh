@@ -14,7 +14,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$(cd "$here/../.." && pwd)
 source "$source/tests/e2e/lib_debian.sh"
 kernels=${RANKTRACE_KERNELS:-/var/tmp/ranktrace-kernels}
-modules=(virtio virtio_ring virtio_pci virtio_pci_modern_dev virtio_pci_legacy_dev netfs fscache 9pnet 9pnet_virtio 9p overlay)
+modules=(virtio virtio_ring virtio_pci virtio_pci_modern_dev virtio_pci_legacy_dev netfs fscache 9pnet 9pnet_virtio 9p overlay brd)
 limit_s=1800 # of one machine; the slowest takes a quarter of it on two free processors
 
 refuse() {
@@ -108,7 +108,7 @@ ready() {
 	exec {lock}>&-
 }
 
-# initramfs VERSION: busybox, the modules that mount the root, and init.sh.
+# initramfs VERSION: busybox, the modules that mount the root and make a disk in memory, and init.sh.
 initramfs() {
 	local name file folder=$work/initramfs.$1
 	mkdir -p "$folder"/{bin,modules,proc,sys,dev}
