@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The event loop (daemon.h): schedules the modules' duties. */
+#include <fcntl.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
@@ -40,6 +41,7 @@ struct loop {
 	bool store_waits;	 /* for its writer: the next batch is passed as soon as that is done */
 	uint64_t *due_ns;	 /* of duties[] */
 	struct lag_place *place; /* NULL: where the loop waits is not read */
+	int schedstat_fd;	 /* of its thread; -1: the kernel does not count */
 };
 
 /* 1: a drain that ended at its bound has left records. */
@@ -215,7 +217,8 @@ static void loop_measure_lag(struct loop *loop)
 	const char *most = lag_work_take(&most_ns);
 
 	lag_place_turn(loop->place, TICK_NS, place);
-	(void)procfs_schedstat("/proc", (uint32_t)getpid(), (uint32_t)gettid(), &thread.run_ns, &thread.ready_ns);
+	if (loop->schedstat_fd >= 0)
+		(void)procfs_schedstat_of(loop->schedstat_fd, &thread.run_ns, &thread.ready_ns);
 	stop = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS, &thread);
 	if (stop.late_ns >= LAG_LONG_NS || (stop.late_ns >= LAG_GOAL_NS && stop.late_ns > max_ns))
 		log_warning("loop",
@@ -288,6 +291,7 @@ int loop_open(struct context *context, void (*reload)(void *arg), void *arg, str
 	loop->context = context;
 	loop->reload = reload;
 	loop->reload_arg = arg;
+	loop->schedstat_fd = -1;
 	loop->due_ns = calloc(ARRAY_SIZE(duties), sizeof(*loop->due_ns));
 	context->base = event_base_new();
 	if (!loop->due_ns || !context->base)
@@ -334,6 +338,7 @@ int loop_run(struct loop *loop)
 	loop_describe(loop->context, text, sizeof(text));
 	sd_notifyf(0, "READY=1\nSTATUS=%s", text);
 	log_notice("loop", "ready: %s", text);
+	loop->schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	r = lag_place_new(&loop->place);
 	if (r < 0)
 		log_warning("loop",
@@ -353,6 +358,8 @@ struct loop *loop_close(struct loop *loop)
 		if (loop->signal[i])
 			event_free(loop->signal[i]);
 	loop->place = lag_place_free(loop->place);
+	if (loop->schedstat_fd >= 0)
+		close(loop->schedstat_fd);
 	if (loop->tick)
 		event_free(loop->tick);
 	if (loop->ring)

@@ -226,21 +226,36 @@ uint64_t procfs_own_resident(void)
 	return f && fscanf(f, "%*u %lu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
+static int procfs_parse_schedstat(const char *text, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
 {
 	unsigned long long run, delay;
-	char name[64], text[128];
-	int r;
 
-	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
-	r = procfs_read_text(root, pid, name, text, sizeof(text));
-	if (r < 0)
-		return r;
 	if (sscanf(text, "%llu %llu", &run, &delay) != 2)
 		return -EBADMSG;
 	*ret_run_ns = run;
 	*ret_delay_ns = delay;
 	return 0;
+}
+
+int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
+{
+	char name[64], text[128];
+	int r;
+
+	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
+	r = procfs_read_text(root, pid, name, text, sizeof(text));
+	return r < 0 ? r : procfs_parse_schedstat(text, ret_run_ns, ret_delay_ns);
+}
+
+int procfs_schedstat_of(int fd, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
+{
+	char text[128];
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (n < 0)
+		return -errno;
+	text[n] = 0;
+	return procfs_parse_schedstat(text, ret_run_ns, ret_delay_ns);
 }
 
 int procfs_wait_channel(const char *root, uint32_t pid, uint32_t thread_id, char *ret, size_t size)

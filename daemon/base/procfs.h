@@ -55,6 +55,8 @@ int procfs_cpu_time(uint32_t pid, uint64_t *ret_ns);
 uint64_t procfs_own_resident(void);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
+/* The same of an open file /proc/.../schedstat, again and again. */
+int procfs_schedstat_of(int fd, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* The kernel's function in which a thread waits. -ENODATA: it does not wait, or the kernel does not say. */
 int procfs_wait_channel(const char *root, uint32_t pid, uint32_t thread_id, char *ret, size_t size);
 /* Target of the link, " (deleted)" included. */
