@@ -12,7 +12,7 @@
 /* Of the whole slope in each quarter, of the first half's in the second: what saturates grows less */
 #define PART_SLOPE_MIN 0.7
 #define GROWTH_MIN 0.01 /* of what is allocated, within the window: less is none of an operator's concern */
-#define SPANS 8		/* of the points, whose means are compared: three points each at least */
+#define SPANS 8		/* of the points, whose means are compared */
 /* Variance of the mean of SPANS - 1 differences against independent ones: those of a random walk */
 #define SPAN_ERROR2 1.5
 #define STUDENT_95 2.447 /* of SPANS - 2 degrees of freedom */
@@ -152,6 +152,15 @@ static bool memory_quarters_grow(const struct memory_point *point, size_t count,
 	return true;
 }
 
+static bool memory_is_enough(const struct memory_series *series, size_t from)
+{
+	size_t count = series->points - from;
+	uint64_t buckets = count ? series->point[series->points - 1].bucket - series->point[from].bucket : 0;
+
+	return count >= MEMORY_POINTS_MIN ||
+	       (count >= MEMORY_SPARSE_MIN && buckets * series->bucket_ns >= 2 * MEMORY_POINTS_MIN * MEMORY_BUCKET_NS);
+}
+
 /* Of the series from the point `from` on. */
 static bool memory_trend_from(const struct memory_series *series, size_t from, struct memory_trend *ret)
 {
@@ -162,7 +171,7 @@ static bool memory_trend_from(const struct memory_series *series, size_t from, s
 	double middle;
 
 	*ret = (struct memory_trend){0};
-	if (series->points - from < MEMORY_POINTS_MIN)
+	if (!memory_is_enough(series, from))
 		return false;
 	ret->z = memory_kendall(point, count, &sigma);
 	pairs = memory_slopes(point, count, slopes);

@@ -43,9 +43,9 @@ struct simulated_site {
 
 enum { SITE_STEP, SITE_WEIGHTS, SITE_CACHE, SITE_RING, SITE_HELD, SITES };
 
-/* Lows of a second: between steps nothing but what is kept is allocated. */
-static void simulate(const struct simulated *kind, uint64_t seed, unsigned seconds, struct memory_history *history,
-	struct simulated_site ret[SITES], unsigned *ret_first_s)
+/* Lows of a second, of one in `each`: between steps nothing but what is kept is allocated. */
+static void simulate(const struct simulated *kind, uint64_t seed, unsigned seconds, unsigned each,
+	struct memory_history *history, struct simulated_site ret[SITES], unsigned *ret_first_s)
 {
 	const double steps = seconds * STEPS_A_SECOND;
 	uint64_t random = seed * 7919 + 12345;
@@ -71,8 +71,10 @@ static void simulate(const struct simulated *kind, uint64_t seed, unsigned secon
 			if (kept + leaked + held < low)
 				low = kept + leaked + held;
 		}
+		if (second % each)
+			continue;
 		memory_history_add(history, (1000 + second) * MEMORY_BUCKET_NS, low);
-		if (ret_first_s && !*ret_first_s && second % ONLINE_EACH == ONLINE_EACH - 1) {
+		if (ret_first_s && !*ret_first_s && (each > 1 || second % ONLINE_EACH == ONLINE_EACH - 1)) {
 			struct memory_trend trend;
 
 			*ret_first_s =
@@ -134,7 +136,7 @@ TEST(leaks_are_found_and_nothing_else)
 			struct simulated_site site[SITES];
 			struct memory_trend trend;
 
-			simulate(&kinds[i].kind, run, SECONDS, &history, site, NULL);
+			simulate(&kinds[i].kind, run, SECONDS, 1, &history, site, NULL);
 			assert_true(memory_history_trend(&history, &trend));
 			alarms += trend.leaks;
 			theirs += neutracer(site);
@@ -144,7 +146,7 @@ TEST(leaks_are_found_and_nothing_else)
 			struct simulated_site site[SITES];
 			unsigned first_s = 0;
 
-			simulate(&kinds[i].kind, run, ONLINE_SECONDS, &history, site, &first_s);
+			simulate(&kinds[i].kind, run, ONLINE_SECONDS, 1, &history, site, &first_s);
 			findings += first_s > 0;
 			sum_s += first_s;
 		}
@@ -155,6 +157,34 @@ TEST(leaks_are_found_and_nothing_else)
 		theirs_wrong += theirs != kinds[i].alarms;
 	}
 	assert_true(theirs_wrong > 0);
+}
+
+/* Reports are seen in windows, one in WINDOW_EACH seconds: fewer points, of a longer time. */
+#define WINDOW_EACH 12
+#define WINDOW_SECONDS 900
+#define WINDOW_RUNS 3
+#define WINDOW_FOUND_S 400 /* for most kinds; batches that vary and a late begin take longer */
+
+TEST(leaks_are_found_in_windows)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		unsigned findings = 0, sum_s = 0;
+
+		for (uint64_t run = 1; run <= WINDOW_RUNS; run++) {
+			struct memory_history history = {.start_ns = 0};
+			struct simulated_site site[SITES];
+			unsigned first_s = 0;
+
+			simulate(&kinds[i].kind, run, WINDOW_SECONDS, WINDOW_EACH, &history, site, &first_s);
+			findings += first_s > 0;
+			sum_s += first_s;
+			assert_true(!first_s || first_s <= WINDOW_FOUND_S || kinds[i].kind.batch > 1 ||
+				    kinds[i].kind.begins_s > 0);
+		}
+		printf("%-32s %u of %u in windows, after %.0f s\n", kinds[i].name, findings, WINDOW_RUNS,
+			findings ? (double)sum_s / findings : 0);
+		assert_int_equal(findings, kinds[i].alarms ? WINDOW_RUNS : 0);
+	}
 }
 
 TEST(a_leak_has_its_size_and_forecast)
@@ -168,7 +198,7 @@ TEST(a_leak_has_its_size_and_forecast)
 		struct simulated_site site[SITES];
 		struct memory_forecast forecast;
 
-		simulate(&(struct simulated){.leaked = 0.05, .batch = 1}, run, SECONDS, &history, site, NULL);
+		simulate(&(struct simulated){.leaked = 0.05, .batch = 1}, run, SECONDS, 1, &history, site, NULL);
 		assert_true(memory_history_trend(&history, &trend));
 		assert_true(fabs(trend.slope - true_slope) < 0.1 * true_slope);
 		inside += trend.slope_low <= true_slope && true_slope <= trend.slope_high;
