@@ -134,13 +134,13 @@ static int map_write(const void *arg, FILE *out)
 	      "class=\"n\">Blocks</th></tr></thead><tbody id=\"segments\"></tbody></table></div></section>\n"
 	      "<script id=\"data\" type=\"application/json\">",
 		out);
-	if (json_dump_callback(page->data, map_put, out, JSON_COMPACT) < 0 && !ferror(out))
-		return -ENOMEM;
+	if (json_dump_callback(page->data, map_put, out, JSON_COMPACT) < 0)
+		return -EIO;
 	fprintf(out,
 		"</script>\n<footer>Made by ranktrace " RANKTRACE_VERSION
 		".</footer>\n<script>\n%s</script></body></html>\n",
 		flame_map_js);
-	return 0; /* replace_end() knows why a write failed */
+	return ferror(out) ? -EIO : 0;
 }
 
 int cmd_memory_map(struct cmd_memory *cmd, const char *output)

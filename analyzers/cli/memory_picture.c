@@ -271,7 +271,7 @@ static int picture_pickle(const void *arg, FILE *out)
 	for (int64_t i = 0; i < devices; i++)
 		fputs("]a", out);
 	fputs("s.", out);
-	return 0; /* replace_end() knows why a write failed */
+	return ferror(out) ? -EIO : 0;
 }
 
 #define PICTURE_SNAPSHOT "snapshot"
