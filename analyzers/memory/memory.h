@@ -15,9 +15,8 @@
 
 #define MEMORY_POINTS_MAX 120u
 #define MEMORY_POINTS_MIN 32u /* fewer are no trend: four quarters of six points, and the warm-up */
-#define MEMORY_SPARSE_MIN \
-	16u /* but where they are of twice the time: of windows each 12 s there would be 32 after 6 min */
-#define MEMORY_NORMAL_95 1.96	       /* standard deviations: 95 % of a normal distribution */
+#define MEMORY_SPARSE_MIN 16u /* enough where they cover twice that time: windows 12 s apart have 32 only after 6 min */
+#define MEMORY_NORMAL_95 1.96 /* standard deviations: 95 % of a normal distribution */
 #define MEMORY_BUCKET_NS 1000000000ULL /* the first length; memory_curve has a row a second */
 
 struct memory_point {

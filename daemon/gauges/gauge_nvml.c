@@ -29,7 +29,7 @@ struct nvml_memory {
 	unsigned long long total, free, used; /* used: with what the driver keeps for itself */
 };
 
-/* nvmlMemory_v2_t of nvml.h, since driver 510: what the driver keeps is apart, as in nvidia-smi. */
+/* nvmlMemory_v2_t of nvml.h, which newer drivers know: what the driver keeps is apart, as in nvidia-smi. */
 struct nvml_memory_v2 {
 	unsigned version;
 	unsigned long long total, reserved, free, used;

@@ -630,7 +630,20 @@ TEST_WITH(a_costly_driver_is_read_less_often, store_setup, store_teardown)
 	source->close(opened);
 }
 
-/* /dev/kmsg gives a record a read, as a packet socket does. */
+/* The source, opened: what is written to pair[1] are records. /dev/kmsg gives one a read, as a packet socket does. */
+static void *kernel_log_open(const struct gauge_source *source, int pair[2])
+{
+	int *log;
+	void *opened = NULL;
+	char why[160];
+
+	assert_int_equal(source->open(&(struct gauge_roots){.kernel_log = "/dev/null"}, &opened, why, sizeof(why)), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	log = opened; /* its descriptor is all that it has */
+	assert_int_equal(dup2(pair[0], *log), *log);
+	return opened;
+}
+
 TEST(the_kernel_log)
 {
 	static const char *const records[] = {
@@ -647,14 +660,9 @@ TEST(the_kernel_log)
 	};
 	struct gauge_batch *batch = gauge_batch_new(0, 1);
 	const struct gauge_source *source = source_of("kernel_log");
-	int pair[2], *log;
-	void *opened = NULL;
-	char why[160];
+	int pair[2];
+	void *opened = kernel_log_open(source, pair);
 
-	assert_int_equal(source->open(&(struct gauge_roots){.kernel_log = "/dev/null"}, &opened, why, sizeof(why)), 0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-	log = opened; /* its descriptor is all that it has */
-	assert_int_equal(dup2(pair[0], *log), *log);
 	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
 		assert_int_equal(write(pair[1], records[i], strlen(records[i])), strlen(records[i]));
 	read_groups(source, opened, batch);
@@ -692,14 +700,9 @@ TEST(the_kernel_log)
 static void kernel_log_record(struct gauge_batch *batch, const char *record)
 {
 	const struct gauge_source *source = source_of("kernel_log");
-	int pair[2], *log;
-	void *opened = NULL;
-	char why[160];
+	int pair[2];
+	void *opened = kernel_log_open(source, pair);
 
-	assert_int_equal(source->open(&(struct gauge_roots){.kernel_log = "/dev/null"}, &opened, why, sizeof(why)), 0);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-	log = opened; /* its descriptor is all that it has */
-	assert_int_equal(dup2(pair[0], *log), *log);
 	assert_int_equal(write(pair[1], record, strlen(record)), strlen(record));
 	read_groups(source, opened, batch);
 	source->close(opened);
