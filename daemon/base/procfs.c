@@ -69,6 +69,26 @@ static ssize_t read_up_to(int fd, char *buffer, size_t size)
 	return (ssize_t)done;
 }
 
+/*
+ * The first bytes of a file that the kernel writes in one piece, terminated: one read. *fd: open since a call before, or
+ * -1. Negative errno, with *fd closed; -ESRCH also if there is nothing to read.
+ */
+static int procfs_read_again(const char *root, uint32_t pid, const char *name, int *fd, char *ret, size_t size)
+{
+	_cleanup_close_ int file = *fd >= 0 ? TAKE_FD(*fd) : procfs_open_file(root, pid, name);
+	ssize_t n;
+
+	if (file < 0)
+		return TAKE_FD(file);
+	n = pread(file, ret, size - 1, 0);
+	if (n <= 0)
+		return n < 0 ? -errno : -ESRCH;
+	ret[n] = 0;
+	if (file < PROCFS_FILES_KEPT)
+		*fd = TAKE_FD(file);
+	return 0;
+}
+
 /* The file's first bytes, terminated. 0 or negative errno. */
 static int procfs_read_text(const char *root, uint32_t pid, const char *name, char *ret, size_t size)
 {
@@ -161,7 +181,6 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 
 #define KTHREADD_PID 2 /* and parent of the kernel's other threads, in the initial namespace */
 
-/* The kernel escapes line breaks in the name, the only text of the file that the process chooses. */
 /* Of a line "WORD   NUMBER kB"; UINT64_MAX: there is none. */
 static uint64_t procfs_status_bytes(const char *text, const char *word)
 {
@@ -172,26 +191,16 @@ static uint64_t procfs_status_bytes(const char *text, const char *word)
 												    : UINT64_MAX;
 }
 
-int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
+/* The kernel escapes line breaks in the name, the only text of the file that the process chooses. */
+static int procfs_parse_status(const char *text, uint32_t pid, struct procfs_status *ret)
 {
-	_cleanup_close_ int fd = procfs_open_file(root, pid, "status");
+	const char *line = strstr(text, "\nUid:\t");
 	struct procfs_status status = {0};
-	char text[STATUS_BYTES_MAX];
-	const char *line;
-	struct stat file;
 	unsigned value;
-	ssize_t n = fd < 0 ? fd : read_up_to(fd, text, sizeof(text) - 1);
 
-	if (n < 0)
-		return (int)n;
-	text[n] = 0;
-	line = strstr(text, "\nUid:\t");
 	if (!line || sscanf(line, "\nUid:\t%u", &value) != 1)
 		return -EBADMSG;
 	status.uid = value;
-	if (fstat(fd, &file) < 0)
-		return -errno;
-	status.inode = (uint64_t)file.st_ino;
 	line = strstr(text, "\nState:\t");
 	status.state = line ? line[sizeof("\nState:\t") - 1] : 0;
 	line = strstr(text, "\nPPid:\t");
@@ -200,6 +209,36 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
 	status.resident_bytes = procfs_status_bytes(text, "\nVmRSS:");
 	status.swapped_bytes = procfs_status_bytes(text, "\nVmSwap:");
 	status.is_kernel = (pid == KTHREADD_PID || status.parent_pid == KTHREADD_PID) && !strstr(text, "\nVmSize:");
+	*ret = status;
+	return 0;
+}
+
+int procfs_status_again(const char *root, uint32_t pid, int *fd, struct procfs_status *ret)
+{
+	char text[STATUS_BYTES_MAX];
+	int r = procfs_read_again(root, pid, "status", fd, text, sizeof(text));
+
+	return r < 0 ? r : procfs_parse_status(text, pid, ret);
+}
+
+int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
+{
+	_cleanup_close_ int fd = procfs_open_file(root, pid, "status");
+	char text[STATUS_BYTES_MAX];
+	struct procfs_status status;
+	struct stat file;
+	ssize_t n = fd < 0 ? fd : read_up_to(fd, text, sizeof(text) - 1);
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	text[n] = 0;
+	r = procfs_parse_status(text, pid, &status);
+	if (r < 0)
+		return r;
+	if (fstat(fd, &file) < 0)
+		return -errno;
+	status.inode = (uint64_t)file.st_ino;
 	*ret = status;
 	return 0;
 }
@@ -237,13 +276,14 @@ static int procfs_parse_schedstat(const char *text, uint64_t *ret_run_ns, uint64
 	return 0;
 }
 
-int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
+int procfs_schedstat_again(const char *root, uint32_t pid, uint32_t thread_id, int *fd, uint64_t *ret_run_ns,
+	uint64_t *ret_delay_ns)
 {
 	char name[64], text[128];
 	int r;
 
 	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
-	r = procfs_read_text(root, pid, name, text, sizeof(text));
+	r = procfs_read_again(root, pid, name, fd, text, sizeof(text));
 	return r < 0 ? r : procfs_parse_schedstat(text, ret_run_ns, ret_delay_ns);
 }
 
@@ -305,6 +345,19 @@ int procfs_cgroup(const char *root, uint32_t pid, char **ret)
 	bool cut;
 
 	return procfs_read_file(root, pid, "cgroup", PROCFS_CGROUP_BYTES_MAX, ret, &size, &cut);
+}
+
+int procfs_cgroup_again(const char *root, uint32_t pid, int *fd, char **ret)
+{
+	_cleanup_free_ char *text = malloc(PROCFS_CGROUP_BYTES_MAX + 1);
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	r = procfs_read_again(root, pid, "cgroup", fd, text, PROCFS_CGROUP_BYTES_MAX + 1);
+	if (r == 0)
+		*ret = TAKE_PTR(text);
+	return r;
 }
 
 /* A replaced library is still mapped. */

@@ -13,6 +13,9 @@
 #define PROCFS_COMMAND_BYTES_MAX (16u << 10)
 #define PROCFS_CGROUP_BYTES_MAX (16u << 10)
 
+/* Descriptors below this one stay open for _again(): half of a process's usual 1,024, so that others have room. */
+#define PROCFS_FILES_KEPT 512
+
 struct procfs_stat {
 	char state;
 	uint32_t parent_pid;
@@ -49,12 +52,18 @@ struct procfs_status {
  * process's parent, which may have no CPU, reaps it: for workers and threads.
  */
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret);
+/*
+ * The same but for the inode, which is 0, and again and again: the file stays open. *fd: -1 at first; the caller closes
+ * it. It is of the process that had the number then.
+ */
+int procfs_status_again(const char *root, uint32_t pid, int *fd, struct procfs_status *ret);
 /* CPU time of all its threads, by its clock: no file is opened. Negative errno. */
 int procfs_cpu_time(uint32_t pid, uint64_t *ret_ns);
 /* This process's, whatever number it has where /proc was mounted. 0: unknown. */
 uint64_t procfs_own_resident(void);
-/* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
-int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
+/* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. fd: as above. */
+int procfs_schedstat_again(const char *root, uint32_t pid, uint32_t thread_id, int *fd, uint64_t *ret_run_ns,
+	uint64_t *ret_delay_ns);
 /* The same of an open file /proc/.../schedstat, again and again. */
 int procfs_schedstat_of(int fd, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* The kernel's function in which a thread waits. -ENODATA: it does not wait, or the kernel does not say. */
@@ -67,6 +76,7 @@ int procfs_command(const char *root, uint32_t pid, char **ret, size_t *ret_size_
 int procfs_environ(const char *root, uint32_t pid, char **ret, size_t *ret_size_bytes, bool *ret_cut);
 /* The lines of /proc/PID/cgroup. The caller frees. */
 int procfs_cgroup(const char *root, uint32_t pid, char **ret);
+int procfs_cgroup_again(const char *root, uint32_t pid, int *fd, char **ret);
 /* Streams /proc/PID/maps; *ret is a mask of enum procfs_library. */
 int procfs_libraries(const char *root, uint32_t pid, uint32_t *ret);
 

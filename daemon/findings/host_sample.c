@@ -181,13 +181,13 @@ void host_cgroup_free(struct host_cgroup *cgroup)
 }
 
 void host_cgroup_scan(struct host_cgroup *cgroup, struct host_files *files, const char *proc_root,
-	const char *cgroup_root, uint32_t pid)
+	const char *cgroup_root, uint32_t pid, int *fd)
 {
 	_cleanup_free_ char *text = NULL;
 	struct host_cgroup fresh = {0};
 	char *rest = NULL;
 
-	if (procfs_cgroup(proc_root, pid, &text) < 0)
+	if (procfs_cgroup_again(proc_root, pid, fd, &text) < 0)
 		return;
 	/* hierarchy:controllers:path */
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -253,6 +253,7 @@ struct host_thread {
 	uint64_t run_ns;		 /* since it began, as of the scan */
 	uint64_t run_delay_ns, since_ns; /* the same at the newest sample; since the one before, HOST_UNKNOWN */
 	bool read;
+	int schedstat_fd; /* or -1 */
 };
 
 struct host_sampler {
@@ -266,7 +267,31 @@ struct host_sampler {
 	unsigned threads_read; /* in this scan */
 	struct host_cgroup cgroup;
 	uint64_t cgroup_next_ns;
+	int status_fd, cgroup_fd; /* of /proc/PID; or -1 */
 };
+
+static void host_thread_put(struct host_thread *place, const struct host_thread *thread)
+{
+	closep(&place->schedstat_fd);
+	*place = *thread;
+}
+
+/* The last one takes its place. */
+static void host_thread_remove(struct host_sampler *sampler, size_t i)
+{
+	struct host_thread *last = &sampler->thread[--sampler->threads];
+
+	if (i < sampler->threads)
+		host_thread_put(&sampler->thread[i], last);
+	else
+		closep(&last->schedstat_fd);
+}
+
+static void host_threads_forget(struct host_sampler *sampler)
+{
+	while (sampler->threads)
+		host_thread_remove(sampler, sampler->threads - 1);
+}
 
 int host_sampler_new(const char *proc_root, const char *cgroup_root, uint32_t pid, struct host_sampler **ret)
 {
@@ -277,6 +302,7 @@ int host_sampler_new(const char *proc_root, const char *cgroup_root, uint32_t pi
 	(void)copy_text(sampler->proc_root, sizeof(sampler->proc_root), proc_root);
 	(void)copy_text(sampler->cgroup_root, sizeof(sampler->cgroup_root), cgroup_root);
 	sampler->pid = pid;
+	sampler->status_fd = sampler->cgroup_fd = -1;
 	*ret = sampler;
 	return 0;
 }
@@ -285,6 +311,9 @@ struct host_sampler *host_sampler_free(struct host_sampler *sampler)
 {
 	if (!sampler)
 		return NULL;
+	host_threads_forget(sampler);
+	closep(&sampler->status_fd);
+	closep(&sampler->cgroup_fd);
 	host_cgroup_free(&sampler->cgroup);
 	free(sampler);
 	return NULL;
@@ -300,7 +329,8 @@ static bool host_thread_take(const struct host_sampler *sampler, struct host_thr
 {
 	uint64_t run_ns, delay_ns;
 
-	if (procfs_schedstat(sampler->proc_root, sampler->pid, thread->id, &run_ns, &delay_ns) < 0)
+	if (procfs_schedstat_again(
+		    sampler->proc_root, sampler->pid, thread->id, &thread->schedstat_fd, &run_ns, &delay_ns) < 0)
 		return false;
 	thread->since_ns = thread->read ? host_sample_since(delay_ns, thread->run_delay_ns) : HOST_UNKNOWN;
 	thread->run_delay_ns = delay_ns;
@@ -314,17 +344,20 @@ static void host_threads_begin(struct host_sampler *sampler, uint32_t step_threa
 {
 	if (sampler->threads && sampler->thread[0].id == step_thread)
 		return;
-	for (size_t i = 1; i < sampler->threads; i++)
+	for (size_t i = sampler->threads; i-- > 1;)
 		if (sampler->thread[i].id == step_thread)
-			sampler->thread[i--] = sampler->thread[--sampler->threads];
-	sampler->thread[0] = (struct host_thread){.id = step_thread};
-	sampler->threads = sampler->threads ? sampler->threads : 1;
+			host_thread_remove(sampler, i);
+	if (sampler->threads)
+		closep(&sampler->thread[0].schedstat_fd);
+	else
+		sampler->threads = 1;
+	sampler->thread[0] = (struct host_thread){.id = step_thread, .schedstat_fd = -1};
 }
 
 static bool host_threads_found(void *arg, uint32_t id)
 {
 	struct host_sampler *sampler = arg;
-	struct host_thread thread = {.id = id}, *least = NULL;
+	struct host_thread thread = {.id = id, .schedstat_fd = -1}, *least = NULL;
 
 	if (sampler->threads_read++ >= LIMIT_HOST_THREADS_READ)
 		return false;
@@ -341,7 +374,9 @@ static bool host_threads_found(void *arg, uint32_t id)
 		if (!least || sampler->thread[i].run_ns < least->run_ns)
 			least = &sampler->thread[i];
 	if (thread.run_ns > least->run_ns)
-		*least = thread;
+		host_thread_put(least, &thread);
+	else
+		closep(&thread.schedstat_fd);
 	return true;
 }
 
@@ -357,9 +392,9 @@ static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t step_threa
 		if (host_thread_take(sampler, &sampler->thread[i]))
 			continue;
 		if (i == 0)
-			sampler->threads = 0;
+			host_threads_forget(sampler);
 		else
-			sampler->thread[i] = sampler->thread[--sampler->threads];
+			host_thread_remove(sampler, i);
 	}
 	if (!sampler->threads)
 		return HOST_UNKNOWN;
@@ -395,10 +430,10 @@ static uint64_t take_memory_stall(struct host_sampler *sampler, struct host_file
 	return stall_ns < duration_ns ? stall_ns : duration_ns;
 }
 
-int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, struct host_usage *ret)
+int host_usage_read(struct host_sampler *sampler, uint64_t major_faults, struct host_usage *ret)
 {
 	struct procfs_status status;
-	int r = procfs_status(proc_root, pid, &status);
+	int r = procfs_status_again(sampler->proc_root, sampler->pid, &sampler->status_fd, &status);
 
 	if (r < 0)
 		return r;
@@ -407,7 +442,7 @@ int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, 
 		.major_faults = major_faults,
 		.resident_bytes = status.resident_bytes,
 		.swapped_bytes = status.swapped_bytes};
-	(void)procfs_cpu_time(pid, &ret->cpu_ns);
+	(void)procfs_cpu_time(sampler->pid, &ret->cpu_ns);
 	return 0;
 }
 
@@ -426,7 +461,8 @@ int host_sampler_take(struct host_sampler *sampler, struct host_files *files, ui
 	sample.major_faults = host_sample_since(usage->major_faults, sampler->usage.major_faults);
 	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid, now_ns);
 	if (now_ns >= sampler->cgroup_next_ns) {
-		host_cgroup_scan(&sampler->cgroup, files, sampler->proc_root, sampler->cgroup_root, sampler->pid);
+		host_cgroup_scan(&sampler->cgroup, files, sampler->proc_root, sampler->cgroup_root, sampler->pid,
+			&sampler->cgroup_fd);
 		sampler->cgroup_next_ns = now_ns + HOST_CGROUP_SCAN_NS;
 	}
 	sample.throttled_ns = take_throttled(sampler, files, sample.duration_ns);

@@ -95,6 +95,8 @@ static void online_on_rank(void *arg, const struct rank *rank, enum rank_change 
 
 	if (rank->slot >= online->slots)
 		return;
+	if (rank->slot >= online->slots_used)
+		online->slots_used = rank->slot + 1;
 	process = &online->slot[rank->slot];
 	if (process->instance && (is_rank ? !online_is_same(process, rank) : process->instance == rank->instance))
 		online_end(online, process, change == RANK_ENDED);
@@ -152,7 +154,7 @@ static void online_on_frame(void *arg, uint32_t job, const struct frame *frame, 
 
 	if (!online->observer || !online->observer->frame)
 		return;
-	for (size_t i = 0; i < online->slots; i++) {
+	for (size_t i = 0; i < online->slots_used; i++) {
 		const struct online_process *process = &online->slot[i];
 		uint32_t number, index;
 
@@ -259,7 +261,7 @@ struct online *online_free(struct online *online)
 	online->ending = true;
 	(void)rank_steps_observe(online->context->steps, NULL, online);
 	(void)rank_coll_observe(online->context->ops, NULL, online);
-	for (size_t i = 0; i < online->slots; i++)
+	for (size_t i = 0; i < online->slots_used; i++)
 		if (online->slot[i].instance)
 			online_samples_end(online, &online->slot[i]);
 	online_profile_end(online);
@@ -293,7 +295,7 @@ static void online_feed_limited(struct online *online)
 {
 	const struct kernel *kernel = online->context->kernel;
 
-	for (size_t i = 0; kernel && i < online->slots; i++) {
+	for (size_t i = 0; kernel && i < online->slots_used; i++) {
 		struct online_process *process = &online->slot[i];
 		uint64_t limited = process->instance && !process->ended_ns ? kernel_limited_calls(kernel, (uint32_t)i)
 									   : process->limited;
@@ -313,7 +315,7 @@ static void online_feed_drops(struct online *online, uint64_t now_ns)
 	online_feed_limited(online);
 	if (drops == online->drops)
 		return;
-	for (size_t i = 0; i < online->slots; i++)
+	for (size_t i = 0; i < online->slots_used; i++)
 		if (online->slot[i].instance)
 			align_lost(online->align, online->slot[i].process, drops - online->drops);
 	online->drops = drops;

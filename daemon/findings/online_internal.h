@@ -63,9 +63,9 @@ struct host_files {
 	} file[HOST_FILES_MAX];
 };
 
-/* Rescans the process's groups and their limits. cgroup_root: "/sys/fs/cgroup". */
+/* Rescans the process's groups and their limits. cgroup_root: "/sys/fs/cgroup"; fd: as of procfs_cgroup_again(). */
 void host_cgroup_scan(struct host_cgroup *cgroup, struct host_files *files, const char *proc_root,
-	const char *cgroup_root, uint32_t pid);
+	const char *cgroup_root, uint32_t pid, int *fd);
 /* Throttled time since the last call, of the most throttled group, summed over CPUs. False: unknown. */
 bool host_cgroup_throttled(struct host_cgroup *cgroup, struct host_files *files, uint64_t *ret_throttled_ns);
 void host_cgroup_free(struct host_cgroup *cgroup);
@@ -101,11 +101,11 @@ struct host_usage {
 	char state;
 };
 
-/* Reads what waits for nothing; the rest is given. */
-int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, struct host_usage *ret);
-
+/* Keeps the process's files open from sample to sample (procfs.h). */
 int host_sampler_new(const char *proc_root, const char *cgroup_root, uint32_t pid, struct host_sampler **ret);
 struct host_sampler *host_sampler_free(struct host_sampler *sampler);
+/* Reads what waits for nothing; the rest is given. */
+int host_usage_read(struct host_sampler *sampler, uint64_t major_faults, struct host_usage *ret);
 /*
  * 1: *ret covers the time since the last call. 0: first call, or no time passed: only state and totals are valid. files:
  * of the round, empty at its begin.
@@ -312,7 +312,7 @@ struct online {
 	struct online_published published[ONLINE_PUBLISHED_MAX];
 	struct online_process ended[FINDINGS_ENDED];
 	unsigned ended_next;
-	size_t slots;
+	size_t slots, slots_used; /* a rank has the lowest free one */
 	struct online_process slot[];
 };
 

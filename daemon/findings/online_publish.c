@@ -135,7 +135,7 @@ static void online_publish_add_subject(struct fields *fields, const struct findi
 /* Does the node run another job now? */
 static bool online_publish_has_other_job(const struct online *online, const char *job)
 {
-	for (size_t i = 0; i < online->slots; i++)
+	for (size_t i = 0; i < online->slots_used; i++)
 		if (online->slot[i].instance && online->slot[i].job[0] && !streq(online->slot[i].job, job))
 			return true;
 	return false;
@@ -221,7 +221,7 @@ static bool online_publish_note(struct online *online, const struct finding *f, 
 /* That of the rank that it names; NULL: none, or not here. */
 static const struct online_process *online_publish_process(const struct online *online, const struct finding *f)
 {
-	for (size_t i = 0; i < online->slots; i++) {
+	for (size_t i = 0; i < online->slots_used; i++) {
 		const struct online_process *process = &online->slot[i];
 
 		if (process->instance && !process->ended_ns && process->rank == f->rank && streq(process->job, f->job))

@@ -127,7 +127,7 @@ static void online_samples_feed(struct online *online, struct online_process *pr
 
 struct host_read {
 	struct host_sampler *sampler; /* the process's, lent */
-	uint32_t pid, thread_id, slot;
+	uint32_t thread_id, slot;
 	int64_t instance;
 	uint64_t major_faults;
 	int result; /* of host_sampler_take(); negative: the process is gone */
@@ -137,7 +137,6 @@ struct host_read {
 /* Files of all ranks, read by a thread: they wait for locks of the kernel that any user can hold for long. */
 struct online_reads {
 	struct thread_job job; /* first */
-	char proc_root[128];
 	uint64_t now_ns, ordered_ns; /* the same moment, as the caller and as the clock has it */
 	uint64_t wait_ns;	     /* what is read within it is as of that moment */
 	struct host_files files;
@@ -153,7 +152,7 @@ static void online_reads_run(struct thread_job *job)
 		struct host_usage usage;
 		uint64_t late_ns;
 
-		read->result = host_usage_read(reads->proc_root, read->pid, read->major_faults, &usage);
+		read->result = host_usage_read(read->sampler, read->major_faults, &usage);
 		late_ns = monotonic_ns() - reads->ordered_ns;
 		if (read->result == 0)
 			read->result = host_sampler_take(read->sampler, &reads->files, read->thread_id, &usage,
@@ -183,7 +182,6 @@ static void online_reads_add(struct online *online, struct online_reads *reads, 
 		process->thread_id = progress.thread_id;
 	reads->read[reads->count++] = (struct host_read){
 		.sampler = process->sampler,
-		.pid = process->pid,
 		.thread_id = process->thread_id,
 		.slot = process->slot,
 		.instance = process->instance,
@@ -194,16 +192,15 @@ static void online_reads_add(struct online *online, struct online_reads *reads, 
 
 static void online_reads_order(struct online *online, uint64_t now_ns)
 {
-	struct online_reads *reads = calloc(1, sizeof(*reads) + online->slots * sizeof(reads->read[0]));
+	struct online_reads *reads = calloc(1, sizeof(*reads) + online->slots_used * sizeof(reads->read[0]));
 
 	if (!reads)
 		return;
 	reads->job = (struct thread_job){.run = online_reads_run, .free = online_reads_free};
-	(void)copy_text(reads->proc_root, sizeof(reads->proc_root), online->proc_root);
 	reads->now_ns = now_ns;
 	reads->ordered_ns = monotonic_ns();
 	reads->wait_ns = online->wait_ns;
-	for (size_t i = 0; i < online->slots; i++)
+	for (size_t i = 0; i < online->slots_used; i++)
 		if (online->slot[i].instance)
 			online_reads_add(online, reads, &online->slot[i]);
 	online->reads = reads;
@@ -220,7 +217,7 @@ static uint64_t online_samples_energy(
 	if (!(watts >= 0 && watts < CARD_WATTS_MAX))
 		return HOST_UNKNOWN;
 	/* Of a card that ranks share nobody knows whose power it is. */
-	for (size_t i = 0; i < online->slots; i++) {
+	for (size_t i = 0; i < online->slots_used; i++) {
 		if (!online->slot[i].instance || &online->slot[i] == process)
 			continue;
 		other = ranks_by_pid(ranks, online->slot[i].pid);

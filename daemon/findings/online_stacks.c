@@ -41,7 +41,7 @@ static bool online_stacks_wanted(void *arg, const struct rank *rank)
 	if (peer && (peer->uid != rank->uid || peer->env.master_port != rank->env.master_port ||
 			    peer->env.world_size != rank->env.world_size))
 		return false;
-	for (size_t i = 0; i < online->slots; i++)
+	for (size_t i = 0; i < online->slots_used; i++)
 		if (online->slot[i].instance == rank->instance && streq(online->slot[i].job, request->job)) {
 			request->uid = rank->uid;
 			return true;
@@ -52,7 +52,7 @@ static bool online_stacks_wanted(void *arg, const struct rank *rank)
 /* The rank that the finding names; NULL: none, or not here. */
 static const struct rank *online_stacks_peer(const struct online *online, const struct finding *finding)
 {
-	for (size_t i = 0; i < online->slots; i++) {
+	for (size_t i = 0; i < online->slots_used; i++) {
 		const struct online_process *process = &online->slot[i];
 
 		if (process->instance && !process->ended_ns && streq(process->job, finding->job) &&
@@ -143,7 +143,7 @@ static void online_stacks_note(struct online *online, const struct stack_thread 
 {
 	enum standing_stack stack = online_stacks_of(main, works);
 
-	for (size_t i = 0; i < online->slots; i++) {
+	for (size_t i = 0; i < online->slots_used; i++) {
 		struct online_process *process = &online->slot[i];
 
 		if (!process->instance || process->pid != (uint32_t)main->pid)
@@ -327,7 +327,7 @@ void online_stacks_want(struct online *online, const char *job, uint32_t uid)
 	const struct online_process *silent = NULL;
 	uint64_t least_ns = UINT64_MAX;
 
-	for (size_t i = 0; i < online->slots; i++) {
+	for (size_t i = 0; i < online->slots_used; i++) {
 		const struct online_process *process = &online->slot[i];
 		struct rank_steps_progress progress = {0};
 

@@ -89,7 +89,7 @@ static void online_stall_collect(struct stall_check *check)
 {
 	struct online *online = check->online;
 
-	for (size_t i = 0; i < online->slots; i++) {
+	for (size_t i = 0; i < online->slots_used; i++) {
 		struct standing *standing = &check->standing[check->standings];
 
 		if (!online->slot[i].instance)
@@ -109,14 +109,14 @@ static void online_stall_collect(struct stall_check *check)
 /* L1 is off: ends of operations are unknown. */
 static void online_stall_forget_ops(struct online *online)
 {
-	for (size_t i = 0; i < online->slots; i++)
+	for (size_t i = 0; i < online->slots_used; i++)
 		online->slot[i].op_ns = 0;
 }
 
 /* Of a live or ended process. */
 static bool online_stall_number(const struct online *online, uint32_t pid, uint32_t *ret)
 {
-	for (size_t i = 0; i < online->slots; i++)
+	for (size_t i = 0; i < online->slots_used; i++)
 		if (online->slot[i].instance && online->slot[i].pid == pid) {
 			*ret = (uint32_t)online->slot[i].process;
 			return true;
@@ -210,8 +210,8 @@ static void online_stall_check_all(struct online *online, uint64_t now_ns, bool 
 	_cleanup_free_ struct online_process **process = NULL;
 	struct rank_coll_counts counts = {0};
 
-	standing = calloc(online->slots + FINDINGS_ENDED, sizeof(*standing));
-	process = calloc(online->slots + FINDINGS_ENDED, sizeof(struct online_process *));
+	standing = calloc(online->slots_used + FINDINGS_ENDED, sizeof(*standing));
+	process = calloc(online->slots_used + FINDINGS_ENDED, sizeof(struct online_process *));
 	verdicts = calloc(1, sizeof(*verdicts));
 	if (!standing || !process || !verdicts)
 		return;

@@ -28,7 +28,7 @@ struct rank_allocs {
 struct allocs {
 	struct context *context;
 	uint64_t rows, not_followed;
-	size_t slots;
+	size_t slots, slots_used; /* a rank has the lowest free one */
 	struct rank_allocs slot[];
 };
 
@@ -217,7 +217,7 @@ static void allocs_tick(struct context *context, uint64_t now_ns)
 {
 	struct allocs *allocs = context->allocs;
 
-	for (size_t i = 0; allocs && i < allocs->slots; i++)
+	for (size_t i = 0; allocs && i < allocs->slots_used; i++)
 		if (allocs->slot[i].ended)
 			allocs_forget(allocs, &allocs->slot[i]);
 }
@@ -246,7 +246,7 @@ int allocs_new(struct context *context, struct allocs **ret)
 
 struct allocs *allocs_free(struct allocs *allocs)
 {
-	for (size_t i = 0; allocs && i < allocs->slots; i++)
+	for (size_t i = 0; allocs && i < allocs->slots_used; i++)
 		allocs_forget(allocs, &allocs->slot[i]);
 	free(allocs);
 	return NULL;
@@ -264,6 +264,8 @@ static struct rank_allocs *allocs_of_rank(struct allocs *allocs, const struct ra
 	allocs_forget(allocs, slot);
 	alloc_live_init(&slot->live, ALLOC_LIVE_MAX);
 	slot->instance = rank->instance;
+	if (rank->slot >= allocs->slots_used)
+		allocs->slots_used = rank->slot + 1;
 	return slot;
 }
 
@@ -431,14 +433,14 @@ static void allocs_level(struct context *context, enum level level, bool on)
 {
 	if (level != LEVEL_L2 || on || !context->allocs)
 		return;
-	for (size_t i = 0; i < context->allocs->slots; i++)
+	for (size_t i = 0; i < context->allocs->slots_used; i++)
 		allocs_forget(context->allocs, &context->allocs->slot[i]);
 }
 
 void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 {
 	*ret = (struct allocs_counts){.rows = allocs->rows, .not_followed = allocs->not_followed};
-	for (size_t i = 0; i < allocs->slots; i++)
+	for (size_t i = 0; i < allocs->slots_used; i++)
 		ret->live += allocs->slot[i].live.lives;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Whether tracked processes are still the same, their page faults, cards and children. /proc/PID/stat and fd wait for
  * an exec of the process, which lasts as long as its user wants, and task/ is as long as the process has threads: a
- * worker reads them, one question a user at a time. It answers process by process, so that one that does not answer is
- * known: what comes before it counts.
+ * worker reads them, one question a user at a time. It answers some processes at a time: of what comes before one that
+ * does not answer, all but the last few count.
  */
 #include "daemon/base/procfs.h"
 #include "daemon/core/context.h"
@@ -16,6 +16,7 @@
 #define WATCH_MAGIC "WTCH"
 #define ANSWER_BYTES (4 + 1 + 8 + 8 + 1 + RANK_CARD_NUMBERS / 8 + 1 + 4 + 4)
 #define CHILDREN_THREADS_MAX 16 /* of a process, in one answer */
+#define ANSWERS_AT_ONCE 16	/* each message wakes the daemon: with 64 ranks, 4 times a second instead of 64 */
 
 static const struct worker_kind rank_watch_kind = {
 	.name = "rank watcher",
@@ -227,28 +228,34 @@ bool rank_watch_is_question(const struct worker_task *task)
 	       task->size_bytes == sizeof(*question) + question->count * sizeof(question->process[0]);
 }
 
-static int rank_watch_answer(const struct rank_watched *watched)
+static void rank_watch_answer(struct wire_writer *answer, const struct rank_watched *watched)
 {
-	_cleanup_(wire_free) struct wire_writer answer = {0};
-
-	wire_put(&answer, (uint32_t)watched->error, 4);
-	wire_put(&answer, (uint8_t)watched->state, 1);
-	wire_put(&answer, watched->start_time_ns, 8);
-	wire_put(&answer, watched->major_faults, 8);
-	wire_put(&answer, watched->has_nodes, 1);
+	wire_put(answer, (uint32_t)watched->error, 4);
+	wire_put(answer, (uint8_t)watched->state, 1);
+	wire_put(answer, watched->start_time_ns, 8);
+	wire_put(answer, watched->major_faults, 8);
+	wire_put(answer, watched->has_nodes, 1);
 	for (size_t i = 0; i < ARRAY_SIZE(watched->nodes.open); i++)
-		wire_put(&answer, watched->nodes.open[i], 8);
-	wire_put(&answer, watched->nodes.rocm, 1);
-	wire_put(&answer, watched->cursor, 4);
-	wire_put(&answer, watched->children, 4);
-	wire_put_bytes(&answer, watched->child, 4 * (size_t)watched->children);
-	return answer.failed ? -ENOMEM : worker_child_add(answer.data, answer.size_bytes, NULL, 0);
+		wire_put(answer, watched->nodes.open[i], 8);
+	wire_put(answer, watched->nodes.rocm, 1);
+	wire_put(answer, watched->cursor, 4);
+	wire_put(answer, watched->children, 4);
+	wire_put_bytes(answer, watched->child, 4 * (size_t)watched->children);
+}
+
+static int rank_watch_send(struct wire_writer *answer)
+{
+	int r = answer->failed ? -ENOMEM : worker_child_add(answer->data, answer->size_bytes, NULL, 0);
+
+	answer->size_bytes = 0;
+	return r;
 }
 
 int rank_watch_serve(const struct worker_task *task)
 {
 	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
 	struct rank_watch_children children = {.left = RANK_WATCH_CHILDREN_MAX};
+	_cleanup_(wire_free) struct wire_writer answer = {0};
 	int r = 0;
 
 	if (worker_child_keep(1ULL << CAP_SYS_PTRACE | 1ULL << CAP_DAC_READ_SEARCH) < 0)
@@ -260,7 +267,11 @@ int rank_watch_serve(const struct worker_task *task)
 			.wants_children = question->process[i].wants_children};
 
 		rank_watch_here(question->proc_root, &watched, &children);
-		r = children.list.failed ? -ENOMEM : rank_watch_answer(&watched);
+		rank_watch_answer(&answer, &watched);
+		if (children.list.failed)
+			r = -ENOMEM;
+		else if ((i + 1) % ANSWERS_AT_ONCE == 0 || i + 1 == question->count)
+			r = rank_watch_send(&answer);
 	}
 	wire_free(&children.list);
 	return r;

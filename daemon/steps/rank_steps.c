@@ -34,7 +34,7 @@ struct rank_steps {
 		const struct rank_steps_observer *observer; /* NULL: free */
 		void *arg;
 	} observers[RANK_STEPS_OBSERVERS];
-	size_t slots;
+	size_t slots, slots_used; /* a rank has the lowest free one */
 	uint64_t in_flight_next_ns;
 	bool in_flight_rows; /* the table has rows */
 	struct rank_steps_state slot[];
@@ -186,7 +186,7 @@ static void rank_steps_restart(struct rank_steps_state *slot)
 
 void rank_steps_gap(struct rank_steps *rank_steps)
 {
-	for (size_t i = 0; i < rank_steps->slots; i++)
+	for (size_t i = 0; i < rank_steps->slots_used; i++)
 		if (rank_steps->slot[i].steps)
 			rank_steps_restart(&rank_steps->slot[i]);
 }
@@ -202,6 +202,8 @@ static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps
 	slot = &rank_steps->slot[rank->slot];
 	if (slot->steps && slot->instance == rank->instance)
 		return slot;
+	if (rank->slot >= rank_steps->slots_used)
+		rank_steps->slots_used = rank->slot + 1;
 	rank_steps_forget(slot);
 	free(slot->past);
 	*slot = (struct rank_steps_state){
@@ -261,7 +263,7 @@ struct rank_steps *rank_steps_free(struct rank_steps *rank_steps)
 {
 	if (!rank_steps)
 		return NULL;
-	for (size_t i = 0; i < rank_steps->slots; i++) {
+	for (size_t i = 0; i < rank_steps->slots_used; i++) {
 		rank_steps_forget(&rank_steps->slot[i]);
 		free(rank_steps->slot[i].past);
 	}
@@ -312,14 +314,14 @@ bool rank_steps_may_sample(const struct rank_steps *rank_steps, const struct ran
 
 void rank_steps_sample(struct rank_steps *rank_steps, bool on)
 {
-	for (size_t i = 0; i < rank_steps->slots; i++)
+	for (size_t i = 0; i < rank_steps->slots_used; i++)
 		if (rank_steps->slot[i].steps)
 			steps_sample(rank_steps->slot[i].steps, on);
 }
 
 void rank_steps_watch(struct rank_steps *rank_steps, bool all, uint64_t from_ns)
 {
-	for (size_t i = 0; i < rank_steps->slots; i++)
+	for (size_t i = 0; i < rank_steps->slots_used; i++)
 		if (rank_steps->slot[i].steps)
 			steps_watch(rank_steps->slot[i].steps, all, from_ns);
 }
@@ -356,7 +358,7 @@ void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 		if (rank_steps->in_flight_rows)
 			(void)store_replace(rank_steps->context->store, TABLE_IN_FLIGHT);
 	}
-	for (size_t i = 0; i < rank_steps->slots; i++) {
+	for (size_t i = 0; i < rank_steps->slots_used; i++) {
 		if (!rank_steps->slot[i].steps)
 			continue;
 		steps_idle(rank_steps->slot[i].steps, now_ns, IDLE_NS);

@@ -25,8 +25,12 @@ static int setup(void **state)
 	return mkdir(groups, 0700);
 }
 
+static int fd = -1; /* of /proc/PID/cgroup */
+
 static int teardown(void **state)
 {
+	closep(&fd);
+	fd = -1;
 	fake_free(root);
 	return 0;
 }
@@ -65,6 +69,7 @@ static void unlink_thread(uint32_t thread_id)
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/%u/task/%u/schedstat", root, PID, thread_id);
+	assert_int_equal(truncate(path, 0), 0); /* as the kernel's, which says no more to who has it open */
 	assert_int_equal(unlink(path), 0);
 }
 
@@ -213,21 +218,40 @@ TEST_WITH(test_many_threads, setup, teardown)
 
 TEST_WITH(test_usage, setup, teardown)
 {
+	static const char gone[] = "Name:\tx\nState:\tZ (zombie)\nUid:\t0\t0\t0\t0\nVmSwap:\tx kB\n";
+	struct host_sampler *s, *own;
 	struct host_usage read;
+	char path[256];
 
-	assert_int_equal(host_usage_read(root, PID, 7, &read), -ENOENT);
+	assert_int_equal(host_sampler_new(root, groups, PID, &s), 0);
+	assert_int_equal(host_usage_read(s, 7, &read), -ENOENT);
 	FAKE_PUT(root, PID, 1, 500, .state = 'D', .swapped_kib = 12);
-	assert_int_equal(host_usage_read(root, PID, 7, &read), 0);
+	assert_int_equal(host_usage_read(s, 7, &read), 0);
 	assert_int_equal(read.state, 'D');
 	assert_int_equal(read.major_faults, 7);
 	assert_true(read.resident_bytes == 120 << 10 && read.swapped_bytes == 12 << 10);
-	fake_write(root, PID, "status", "State:\tZ (zombie)\nUid:\t0\t0\t0\t0\nVmSwap:\tx kB\n", 44);
-	assert_int_equal(host_usage_read(root, PID, 7, &read), 0);
+	fake_write(root, PID, "status", gone, strlen(gone));
+	assert_int_equal(host_usage_read(s, 7, &read), 0);
 	assert_true(read.resident_bytes == HOST_UNKNOWN && read.swapped_bytes == HOST_UNKNOWN);
+	/* The file is open still; once it says nothing, the process is gone, and another one's is opened. */
+	snprintf(path, sizeof(path), "%s/%u/status", root, PID);
+	assert_int_equal(unlink(path), 0);
+	FAKE_PUT(root, PID, 1, 500, .state = 'R');
+	assert_int_equal(host_usage_read(s, 7, &read), 0);
+	assert_int_equal(read.state, 'Z');
+	host_sampler_free(s);
+	assert_int_equal(host_sampler_new(root, groups, PID, &s), 0);
+	assert_int_equal(host_usage_read(s, 7, &read), 0);
+	assert_int_equal(read.state, 'R');
+	fake_write(root, PID, "status", "", 0);
+	assert_int_equal(host_usage_read(s, 7, &read), -ESRCH);
+	host_sampler_free(s);
 	/* This process: what it used until then, and has used by now. */
-	assert_int_equal(host_usage_read("/proc", (uint32_t)getpid(), HOST_UNKNOWN, &read), 0);
+	assert_int_equal(host_sampler_new("/proc", groups, (uint32_t)getpid(), &own), 0);
+	assert_int_equal(host_usage_read(own, HOST_UNKNOWN, &read), 0);
 	assert_true(read.cpu_ns > 0 && read.cpu_ns <= (uint64_t)clock() * (SEC / CLOCKS_PER_SEC) + SEC);
 	assert_true(read.state == 'R' && read.resident_bytes > 0);
+	host_sampler_free(own);
 }
 
 static void in_groups(const char *text)
@@ -342,26 +366,26 @@ TEST_WITH(test_groups, setup, teardown)
 	in_groups("12:cpuset:/no\n4:cpu,cpuacct:/a/b\n0::/\n");
 	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 50);
 	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 10);
-	host_cgroup_scan(&seen, fresh(), root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID, &fd);
 	assert_true(seen.known);
 	assert_int_equal(seen.count, 2);
 	assert_true(host_cgroup_throttled(&seen, fresh(), &ns));
 	assert_int_equal(ns, 0);
 	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 80);
 	group("/cpu/a", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 90);
-	host_cgroup_scan(&seen, fresh(), root, groups, PID); /* keeps what was read */
+	host_cgroup_scan(&seen, fresh(), root, groups, PID, &fd); /* keeps what was read */
 	assert_true(host_cgroup_throttled(&seen, fresh(), &ns));
 	assert_int_equal(ns, 80);
 	/* Paths that lead out of the tree are not followed. */
 	in_groups("0::/../../etc\n");
-	host_cgroup_scan(&seen, fresh(), root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID, &fd);
 	assert_false(seen.known);
 	assert_false(host_cgroup_throttled(&seen, fresh(), &ns));
 	in_groups("garbage\n0:\n::::\n0::relative\n");
-	host_cgroup_scan(&seen, fresh(), root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID, &fd);
 	assert_false(seen.known);
 	in_groups("");
-	host_cgroup_scan(&seen, fresh(), root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID, &fd);
 	assert_false(seen.known);
 	host_cgroup_free(&seen);
 }
@@ -379,7 +403,7 @@ TEST_WITH(test_deep, setup, teardown)
 	}
 	snprintf(line, sizeof(line), "0::%s\n", path);
 	in_groups(line);
-	host_cgroup_scan(&seen, fresh(), root, groups, PID);
+	host_cgroup_scan(&seen, fresh(), root, groups, PID, &fd);
 	assert_int_equal(seen.count, HOST_CGROUPS_MAX);
 	host_cgroup_free(&seen);
 }

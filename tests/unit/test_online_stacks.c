@@ -77,7 +77,7 @@ TEST(test_note)
 
 	assert_non_null(online);
 	memcpy(online->slot, process, sizeof(process));
-	online->slots = 3;
+	online->slots = online->slots_used = 3;
 	online_stacks_note(online, &in, false, 500);
 	online_stacks_note(online, &out, false, 600);
 	assert_true(online->slot[0].stack_ns == 500 && online->slot[0].stack == STANDING_STACK_COMMUNICATION);
