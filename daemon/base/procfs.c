@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 /* The user is within the first 600 bytes; memory follows the groups, some hundred of which fit */
 #define STATUS_BYTES_MAX 4096
 #define CHILDREN_BYTES_MAX (64u << 10)
+#define VMSTAT_BYTES_MAX (16u << 10) /* some 180 lines of 30 bytes */
 
 /* File names (without folder) that identify a process's kind. */
 static const struct {
@@ -358,6 +360,27 @@ int procfs_cgroup_again(const char *root, uint32_t pid, int *fd, char **ret)
 	if (r == 0)
 		*ret = TAKE_PTR(text);
 	return r;
+}
+
+int procfs_major_faults_again(const char *root, int *fd, uint64_t *ret)
+{
+	static const char key[] = "\npgmajfault ";
+	char path[PATH_MAX], text[VMSTAT_BYTES_MAX];
+	const char *line;
+	size_t done = 0;
+	ssize_t n;
+
+	if (*fd < 0) {
+		snprintf(path, sizeof(path), "%s/vmstat", root);
+		*fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (*fd < 0)
+		return -errno;
+	while (done + 1 < sizeof(text) && (n = pread(*fd, text + done, sizeof(text) - 1 - done, (off_t)done)) > 0)
+		done += (size_t)n;
+	text[done] = 0;
+	line = strstr(text, key);
+	return line && sscanf(line + sizeof(key) - 1, "%" SCNu64, ret) == 1 ? 0 : -EBADMSG;
 }
 
 /* A replaced library is still mapped. */

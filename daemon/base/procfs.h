@@ -70,6 +70,8 @@ int procfs_schedstat_of(int fd, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 int procfs_wait_channel(const char *root, uint32_t pid, uint32_t thread_id, char *ret, size_t size);
 /* Target of the link, " (deleted)" included. */
 int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size);
+/* Major page faults of all processes of the node, since it was booted. fd: as above. */
+int procfs_major_faults_again(const char *root, int *fd, uint64_t *ret);
 /* The arguments, each NUL-terminated; *ret is terminated once more. The caller frees. */
 int procfs_command(const char *root, uint32_t pid, char **ret, size_t *ret_size_bytes);
 /* The environment at exec, each entry NUL-terminated; *ret_cut: truncated. The caller frees. */

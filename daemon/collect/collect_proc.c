@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the process collector: passes every exec and exit to ranks/. Always on. If the kernel refuses the
- * programs, /proc is scanned every second instead: same processes, but later and at a higher cost.
+ * User side of the process collector: passes every exec and exit, and forks of ranks, to ranks/. Always on. If the
+ * kernel refuses the programs, /proc is scanned every second instead: same processes, but later and at a higher cost.
  */
 #include <bpf/libbpf.h>
 
@@ -33,8 +33,10 @@ static int collect_proc_load(struct proc *proc)
 		return -errno;
 	bpf_program__set_autoload(skeleton->progs.exec_btf, btf);
 	bpf_program__set_autoload(skeleton->progs.exit_btf, btf);
+	bpf_program__set_autoload(skeleton->progs.fork_btf, btf);
 	bpf_program__set_autoload(skeleton->progs.exec_raw, !btf);
 	bpf_program__set_autoload(skeleton->progs.exit_raw, !btf);
+	bpf_program__set_autoload(skeleton->progs.fork_raw, !btf);
 	r = kernel_load(proc->context->kernel, skeleton->skeleton);
 	if (r == 0)
 		r = proc_bpf__attach(skeleton);
@@ -78,11 +80,14 @@ static void proc_event(void *state, const struct rt_event *event, size_t size_by
 		ranks_on_exec(proc->context->ranks, event->pid, record->uid);
 	else if (event->kind == RT_KIND_EXIT)
 		ranks_on_exit(proc->context->ranks, event->pid, (int32_t)(record->wait_status & 0xffff));
+	else if (event->kind == RT_KIND_FORK)
+		ranks_on_fork(proc->context->ranks, event->pid, record->child_pid);
 }
 
 static uint64_t count_drops(const struct proc *proc)
 {
-	return kernel_drops(proc->context->kernel, RT_KIND_EXEC) + kernel_drops(proc->context->kernel, RT_KIND_EXIT);
+	return kernel_drops(proc->context->kernel, RT_KIND_EXEC) +
+	       kernel_drops(proc->context->kernel, RT_KIND_EXIT) + kernel_drops(proc->context->kernel, RT_KIND_FORK);
 }
 
 static void proc_tick(void *state, uint64_t now_ns)
@@ -93,6 +98,8 @@ static void proc_tick(void *state, uint64_t now_ns)
 	if (now_ns - proc->scanned_ns < SCAN_INTERVAL_NS)
 		return;
 	proc->scanned_ns = now_ns;
+	ranks_set_reported(
+		proc->context->ranks, proc->skeleton && kernel_features(proc->context->kernel)->host_pids);
 	/* With the programs, scan only after drops. */
 	drops = count_drops(proc);
 	if (proc->skeleton && drops == proc->drops)
@@ -105,7 +112,7 @@ static void proc_status(void *state, struct collector_status *ret)
 {
 	const struct proc *proc = state;
 
-	ret->probes_attached = proc->skeleton ? 2 : 0;
+	ret->probes_attached = proc->skeleton ? 3 : 0;
 	ret->events = proc->events;
 	ret->drops = count_drops(proc);
 	if (!kernel_features(proc->context->kernel)->host_pids)
@@ -129,7 +136,7 @@ const struct collector collector_proc = {
 	.name = "proc",
 	.summary = "process starts and ends",
 	.levels = 0,
-	.kinds = 1u << RT_KIND_EXEC | 1u << RT_KIND_EXIT,
+	.kinds = 1u << RT_KIND_EXEC | 1u << RT_KIND_EXIT | 1u << RT_KIND_FORK,
 	.open = proc_open,
 	.event = proc_event,
 	.tick = proc_tick,

@@ -205,7 +205,7 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 	tracked->rank.slot = RANK_NO_SLOT;
 	tracked->rank.wait_status = -1;
 	tracked->start_utc_ns = start_utc_ns(rank->start_time_ns);
-	tracked->checked_ns = tracked->children_ns = tracked->stored_ns = now_ns;
+	tracked->added_ns = tracked->checked_ns = tracked->children_ns = tracked->stored_ns = now_ns;
 	tracked->card.first_ns = now_ns;
 	if (rank->role == RANK_ROLE_RANK) {
 		r = take_slot(ranks, tracked);

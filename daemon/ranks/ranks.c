@@ -24,8 +24,10 @@
 #define READING_NS (30 * NSEC_PER_SEC)	 /* an answer of a worker comes earlier, or its end */
 #define UNREADABLE_NS (5 * NSEC_PER_SEC) /* until a process that could not be read is tried again, then twice that */
 #define ALIVE_INTERVAL_NS NSEC_PER_SEC
-#define ALIVE_INTERVAL_CHILD_NS (5 * NSEC_PER_SEC)
+#define ALIVE_INTERVAL_REPORTED_NS (5 * NSEC_PER_SEC) /* of children, and where the kernel reports ends, of ranks */
+#define FAULTS_INTERVAL_NS NSEC_PER_SEC		      /* of the node's count: without one more, no rank has one more */
 #define CHILDREN_INTERVAL_NS (2 * NSEC_PER_SEC)
+#define CHILDREN_REPORTED_NS (60 * NSEC_PER_SEC) /* from then on, and so often, where the kernel reports forks */
 #define STORE_INTERVAL_NS (60 * NSEC_PER_SEC)
 
 void ranks_set_proc_root(struct ranks *ranks, const char *root)
@@ -41,6 +43,7 @@ int ranks_new(struct context *context, struct ranks **ret)
 	if (!ranks)
 		return -ENOMEM;
 	ranks->context = context;
+	ranks->vmstat_fd = -1;
 	ranks_set_proc_root(ranks, "/proc");
 	ranks->slots = (uint32_t)context->config.ranks_max;
 	ranks->slot = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->slot));
@@ -99,6 +102,7 @@ struct ranks *ranks_free(struct ranks *ranks)
 			free(t);
 		}
 	rank_watch_free(ranks);
+	closep(&ranks->vmstat_fd);
 	rank_scan_free(ranks);
 	rank_queue_free(ranks->queue);
 	free(ranks->slot);
@@ -353,6 +357,21 @@ static void found_child(void *arg, uint32_t pid)
 	ranks_enqueue(births->ranks, &candidate);
 }
 
+void ranks_on_fork(struct ranks *ranks, uint32_t pid, uint32_t child_pid)
+{
+	const struct tracked *tracked = tracked_find(ranks, pid);
+
+	/* Most execute a program next, which is reported, too. */
+	if (tracked)
+		found_child(
+			&(struct births){ranks, tracked->rank.uid, monotonic_ns() + FIRST_CHECK_NS}, child_pid);
+}
+
+void ranks_set_reported(struct ranks *ranks, bool on)
+{
+	ranks->are_reported = on;
+}
+
 /*
  * Ends a process that is gone or has a reused pid. If only missing, waits until the next answer: its exit event, queued
  * behind its last records in the ring, ends it in order. After any other error the process remains tracked.
@@ -393,12 +412,47 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 		rank_card_take(ranks, tracked, watched->has_nodes ? &watched->nodes : NULL, now_ns);
 }
 
+static bool ranks_lists_children(const struct ranks *ranks, const struct tracked *tracked, uint64_t now_ns)
+{
+	bool is_new = now_ns - tracked->added_ns < CHILDREN_REPORTED_NS;
+
+	return tracked->rank.role == RANK_ROLE_RANK &&
+	       now_ns - tracked->children_ns >=
+		       (ranks->are_reported && !is_new ? CHILDREN_REPORTED_NS : CHILDREN_INTERVAL_NS);
+}
+
+static bool ranks_asks(const struct ranks *ranks, const struct tracked *tracked, uint64_t now_ns)
+{
+	uint64_t since_ns = now_ns - tracked->checked_ns;
+
+	if (tracked->rank.role == RANK_ROLE_CHILD)
+		return since_ns >= ALIVE_INTERVAL_REPORTED_NS;
+	if (since_ns < ALIVE_INTERVAL_NS)
+		return false;
+	return !ranks->are_reported || since_ns >= ALIVE_INTERVAL_REPORTED_NS ||
+	       tracked->checked_ns < ranks->faulted_ns || rank_card_is_due(tracked, now_ns);
+}
+
+static void ranks_count_faults(struct ranks *ranks, uint64_t now_ns)
+{
+	uint64_t faults = 0;
+	int r;
+
+	if (!ranks->are_reported || now_ns < ranks->faults_next_ns)
+		return;
+	ranks->faults_next_ns = now_ns + FAULTS_INTERVAL_NS;
+	r = procfs_major_faults_again(ranks->proc_root, &ranks->vmstat_fd, &faults);
+	if (r < 0 || faults != ranks->faults)
+		ranks->faulted_ns = now_ns;
+	ranks->faults = faults;
+}
+
 static void ranks_visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 {
-	bool is_rank = tracked->rank.role == RANK_ROLE_RANK, is_child = tracked->rank.role == RANK_ROLE_CHILD;
-	bool lists = is_rank && now_ns - tracked->children_ns >= CHILDREN_INTERVAL_NS;
+	bool is_rank = tracked->rank.role == RANK_ROLE_RANK;
+	bool lists = ranks_lists_children(ranks, tracked, now_ns);
 
-	if ((lists || now_ns - tracked->checked_ns >= (is_child ? ALIVE_INTERVAL_CHILD_NS : ALIVE_INTERVAL_NS)) &&
+	if ((lists || ranks_asks(ranks, tracked, now_ns)) &&
 		rank_watch_add(ranks, tracked, rank_card_is_due(tracked, now_ns), lists)) {
 		tracked->checked_ns = now_ns;
 		if (lists)
@@ -419,6 +473,7 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 
 	ranks->now_ns = now_ns;
 	rank_scan_tick(ranks);
+	ranks_count_faults(ranks, now_ns);
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
 		for (struct tracked *t = ranks->bucket[i]; t; t = t->next)
 			ranks_visit(ranks, t, now_ns);

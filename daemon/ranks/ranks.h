@@ -93,9 +93,13 @@ int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg);
 
 /* Examines every process that is not known yet, from the next ticks on. -EALREADY: the last scan is not over. */
 int ranks_scan(struct ranks *ranks);
-/* Exec and exit events, from the process collector. uid: the process's user. */
+/* Exec, exit and fork events, from the process collector. uid: the process's user. */
 void ranks_on_exec(struct ranks *ranks, uint32_t pid, uint32_t uid);
 void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status);
+/* A rank has made a process, which may be its child in the job, too. */
+void ranks_on_fork(struct ranks *ranks, uint32_t pid, uint32_t child_pid);
+/* Whether the kernel reports those three: then processes are asked for less often. */
+void ranks_set_reported(struct ranks *ranks, bool on);
 /* Re-examines candidates; every 100 ms. Also detects ends without an exit event (pid reuse). */
 void ranks_tick(struct ranks *ranks, uint64_t now_ns);
 

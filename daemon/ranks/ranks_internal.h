@@ -147,7 +147,8 @@ struct tracked {
 	struct rank rank;
 	struct tracked *next;
 	uint64_t start_utc_ns;
-	uint64_t checked_ns;  /* last liveness check, CLOCK_MONOTONIC */
+	uint64_t added_ns;    /* CLOCK_MONOTONIC */
+	uint64_t checked_ns;  /* last liveness check */
 	uint64_t children_ns; /* last listing of its children */
 	uint64_t stored_ns;
 	uint32_t cursor; /* see procfs_children() */
@@ -190,6 +191,11 @@ struct ranks {
 	struct rank_scan *scan;	    /* rank_scan.c; NULL: none is under way */
 	struct job_thread *scanner; /* NULL before the first one */
 	uint64_t now_ns;	    /* of the last tick */
+	bool are_reported;	    /* ranks_set_reported() */
+	int vmstat_fd;		    /* or -1 */
+	uint64_t faults;	    /* major ones of the node, since it was booted */
+	uint64_t faults_next_ns;    /* when they are read again */
+	uint64_t faulted_ns;	    /* when they were seen to be more: ranks not asked since then are due */
 	struct rank_suspect suspect[RANK_SUSPECTS_MAX];
 	bool full_logged;
 	bool others_full_logged;

@@ -5,7 +5,7 @@
   soak.py BUILD [--ranks 64] [--hours 24] [--speed 50] [--levels L1,L3]
 
 Stand-in ranks (bench_burst) make steps of a second, --speed times as fast, for as long as --hours take at that speed. Segments of the
-store are as much shorter, and the bound of its events is small, so that it is reached. Prints a row every tenth of a minute. Exit 1: the daemon has
+store are as much shorter, and the bound of its events is small, so that it is reached. Prints a row every quarter of a minute: CPU % of the daemon, and of its workers. Exit 1: the daemon has
 died; its resident memory in the last third of the time is, in the mean, 5 % above that of the second one, or ever above the
 budget of 128 MiB; the store is larger than its bound and two segments; or marks that were made are neither steps nor counted.
 Needs root.
@@ -23,7 +23,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 MARKS_A_STEP = 8  # of bench_burst
 STORE_MIB = 64
 BUDGET_MIB = 128
-EVERY_S = 6
+EVERY_S = 15  # as often as a collector of metrics asks
+SETTLED_S = 120  # until then ranks are found and read
 
 
 def resident_mib(pid):
@@ -31,6 +32,10 @@ def resident_mib(pid):
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     return None
+
+
+def percent(last, now, what):
+    return 100 * (now[what] - last[what]) / (now["s"] - last["s"])
 
 
 class Soak:
@@ -63,6 +68,7 @@ class Soak:
             "mib": resident_mib(self.daemon.pid),
             "store_mib": sum(file.stat().st_size for file in (self.folder / "state/db").rglob("events*") if file.is_file()) / 2**20,
             "cpu_s": (me["cpu_user_ns"] + me["cpu_system_ns"]) / 1e9,
+            "workers_s": me["cpu_workers_ns"] / 1e9,
             "events": sum(c["events"] for c in status["collectors"] if c["name"] == "call"),
             "drops": sum(c["drops"] for c in status["collectors"]) + status["store"]["rows_dropped"],
             "windows": [name for name, level in status["levels"].items() if "coverage" in level],
@@ -95,13 +101,13 @@ class Soak:
         for rank in self.ranks:
             rank.stdin.write(f"{self.arguments.speed * MARKS_A_STEP} {self.seconds}\n")
             rank.stdin.flush()
-        print("  s  resident  store   CPU %    events     rows   drops", flush=True)
+        print("  s  resident  store   CPU % workers    events     rows   drops", flush=True)
         while time.monotonic() < start + self.seconds and self.daemon.poll() is None:
             time.sleep(EVERY_S)
             now = self.sample(start)
-            last = samples[-1] if samples else {"cpu_s": now["cpu_s"], "s": 0}
+            last = samples[-1] if samples else now | {"s": 0}
             samples.append(now)
-            print(f"{now['s']:5.0f} {now['mib']:6.1f} MiB {now['store_mib']:5.0f} MiB {100 * (now['cpu_s'] - last['cpu_s']) / (now['s'] - last['s']):5.1f} "
+            print(f"{now['s']:5.0f} {now['mib']:6.1f} MiB {now['store_mib']:5.0f} MiB {percent(last, now, 'cpu_s'):6.2f} {percent(last, now, 'workers_s'):6.2f} "
                   f"{now['events']:10} {now['rows']:9} {now['drops']:6}", flush=True)
         # The ranks live on: limited() is of live ones.
         marks = sum(int(rank.stdout.readline().split()[0]) for rank in self.ranks)
@@ -128,9 +134,13 @@ def judge(samples, marks, end, seconds):
     before, after = mean(seconds / 3, 2 * seconds / 3), mean(2 * seconds / 3, seconds + EVERY_S)
     segment_mib = max(b["store_mib"] - a["store_mib"] for a, b in zip(samples, samples[1:])) if len(samples) > 1 else 0
     print(f"resident memory, second and last third: {before:.1f} and {after:.1f} MiB; most {max(s['mib'] for s in samples):.1f}")
+    settled = [s for s in samples if s["s"] >= SETTLED_S]
+    if len(settled) > 1:
+        own, workers = (percent(settled[0], settled[-1], what) for what in ("cpu_s", "workers_s"))
+        print(f"CPU time from second {settled[0]['s']:.0f} on: {own + workers:.2f} %, of which workers {workers:.2f}")
     windows = sorted({level for s in samples for level in s["windows"]})
     print(f"{marks} marks made, {end['events']} seen, {end['drops']} records and rows dropped and {end['limited']} records of ranks beyond their part not sent, "
-          f"all counted; levels in windows at times: {', '.join(windows) or 'none'}; {end['cpu_s']:.0f} s of CPU")
+          f"all counted; levels in windows at times: {', '.join(windows) or 'none'}; {end['cpu_s'] + end['workers_s']:.0f} s of CPU")
     failures = [
         (after > 1.05 * before, "memory grows"),
         (max(s["mib"] for s in samples) > BUDGET_MIB, "memory is above its budget"),

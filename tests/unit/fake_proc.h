@@ -17,6 +17,7 @@ struct fake_process {
 	unsigned long long start_ticks;
 	char state;	     /* 0: S */
 	const char *comm;    /* NULL: python3 */
+	unsigned major_faults;
 	const char *exe;     /* NULL: /usr/bin/python3 */
 	const char *command; /* with NULs; NULL: python3 train.py */
 	size_t command_size;
@@ -60,8 +61,9 @@ static inline void fake_put(const char *root, const struct fake_process *p)
 	fake_folder(root, p->pid, "/task");
 	snprintf(task, sizeof(task), "/task/%u", p->pid);
 	fake_folder(root, p->pid, task);
-	snprintf(stat, sizeof(stat), "%u (%s) %c %u 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 %llu 1 1 1\n", p->pid,
-		p->comm ? p->comm : "python3", p->state ? p->state : 'S', p->parent_pid, p->start_ticks);
+	snprintf(stat, sizeof(stat), "%u (%s) %c %u 1 1 0 -1 4194560 1 0 %u 0 1 2 0 0 20 0 1 0 %llu 1 1 1\n", p->pid,
+		p->comm ? p->comm : "python3", p->state ? p->state : 'S', p->parent_pid, p->major_faults,
+		p->start_ticks);
 	fake_write(root, p->pid, "stat", stat, strlen(stat));
 	snprintf(stat, sizeof(stat),
 		"Name:\tpython3\nState:\t%c (x)\nPid:\t%u\nPPid:\t%u\nUid:\t%u\t%u\t%u\t%u\nVmRSS:\t     120 "

@@ -3,6 +3,26 @@
 #define TEST_ALONE /* replaces functions of the daemon */
 #include "tests/unit/ranks_fixture.h"
 
+static void fake_vmstat_is(const char *root, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/vmstat", root);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void fake_vmstat(unsigned faults)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "nr_free_pages 1\npgmajfault %u\n", faults);
+	fake_vmstat_is(t.root, text);
+}
+
 static void check_counts(size_t ranks, size_t children, size_t launchers)
 {
 	size_t filtered = 0;
@@ -223,6 +243,64 @@ TEST_WITH(test_forked_workers, setup, teardown)
 	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"), .children = "101 102 ");
 	pass(3 * NSEC_PER_SEC);
 	check_counts(1, 1, 0);
+}
+
+/* With a fresh rank, once the kernel has reported for so long that its children are not listed every 2 s. */
+static void reported_rank(void)
+{
+	fake_vmstat(7);
+	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"));
+	assert_int_equal(ranks_scan(t.ranks), 0);
+	ranks_set_reported(t.ranks, true);
+	pass(130 * NSEC_PER_SEC); /* until when its card is looked for every second, too */
+}
+
+TEST_WITH(test_reported_forks, setup, teardown)
+{
+	reported_rank();
+	PUT(101, 100, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=1"));
+	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"), .children = "101 ");
+	ranks_on_fork(t.ranks, 4711, 101); /* of no rank */
+	pass(10 * NSEC_PER_SEC);
+	check_counts(1, 0, 0);
+	ranks_on_fork(t.ranks, 100, 101);
+	pass(NSEC_PER_SEC);
+	check_counts(1, 1, 0);
+	/* One that was not reported is found later. */
+	PUT(102, 100, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=1"));
+	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"), .children = "101 102 ");
+	pass(61 * NSEC_PER_SEC);
+	check_counts(1, 2, 0);
+}
+
+/* Ranks are asked for their faults when the node has had one, else for signs of life. */
+TEST_WITH(test_reported_faults, setup, teardown)
+{
+	const struct rank *rank;
+	uint64_t faults;
+
+	reported_rank();
+	rank = ranks_by_pid(t.ranks, 100);
+	assert_non_null(rank);
+	faults = rank->major_faults;
+	pass(5 * NSEC_PER_SEC); /* it has just been asked */
+	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"), .major_faults = (unsigned)faults + 3);
+	pass(2 * NSEC_PER_SEC);
+	assert_int_equal(rank->major_faults, faults);
+	fake_vmstat(10);
+	pass(2 * NSEC_PER_SEC);
+	assert_int_equal(rank->major_faults, faults + 3);
+	/* Not readable: nobody knows. */
+	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"), .major_faults = (unsigned)faults + 4);
+	fake_vmstat_is(t.root, "nr_free_pages 1\n");
+	pass(2 * NSEC_PER_SEC);
+	assert_int_equal(rank->major_faults, faults + 4);
+	/* Its end is seen without a report, too. */
+	fake_vmstat(10);
+	pass(5 * NSEC_PER_SEC);
+	fake_remove(t.root, 100);
+	pass(11 * NSEC_PER_SEC);
+	check_counts(0, 0, 0);
 }
 
 TEST_WITH(test_64_ranks_and_one_more, setup, teardown)
