@@ -31,7 +31,8 @@ struct {
 
 /* Records dropped because the ring was full, by kind; never reset. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, RT_KIND_MAX);
 	__type(key, uint32_t);
 	__type(value, uint64_t);
@@ -131,7 +132,7 @@ static __always_inline void count_drop(uint32_t kind)
 	uint64_t *count = bpf_map_lookup_elem(&drops, &kind);
 
 	if (count)
-		*count += 1; /* per CPU; preemption may lose an increment, never add one */
+		__sync_fetch_and_add(count, 1);
 }
 
 /*

@@ -8,6 +8,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set by the loader: slots */
 	__type(key, uint32_t);
 	__type(value, struct rt_system_sums);

@@ -179,45 +179,56 @@ static int why_compare_other(const void *a, const void *b)
 	return ORDER(y, x);
 }
 
-/* Work becomes time off the CPU: of each activity by its weight, and no more than that. */
-static void why_take_shorts(
-	struct why_split *split, const double weight[ACTIVITY_MAX], double ready_ns, double blocked_ns)
+/* Work of the activity was time off the CPU. */
+static void why_take_shorts(struct why_split *split, enum activity a, double ready_ns, double blocked_ns)
 {
-	double sum = 0, part;
-
-	for (enum activity a = 0; a < ACTIVITY_MAX; a++)
-		sum += weight[a];
-	part = sum > 0 ? 1 / fmax(sum, ready_ns + blocked_ns) : 0;
-	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
-		split->part[a][WHY_READY] += weight[a] * part * ready_ns;
-		split->part[a][WHY_BLOCKED] += weight[a] * part * blocked_ns;
-		split->part[a][WHY_WORK] -= weight[a] * part * (ready_ns + blocked_ns);
-	}
-	part *= sum;
-	split->short_ready_ns -= part * ready_ns;
-	split->short_blocked_ns -= part * blocked_ns;
+	split->part[a][WHY_READY] += ready_ns;
+	split->part[a][WHY_BLOCKED] += blocked_ns;
+	split->part[a][WHY_WORK] -= ready_ns + blocked_ns;
+	split->short_ready_ns -= ready_ns;
+	split->short_blocked_ns -= blocked_ns;
 }
 
+/* Of each activity by its work, and no more than that. */
 static void why_take_shorts_of_all(struct why_split *split)
 {
+	double ready_ns = split->short_ready_ns, blocked_ns = split->short_blocked_ns, sum = 0;
 	double work[ACTIVITY_MAX];
 
 	for (enum activity a = 0; a < ACTIVITY_MAX; a++)
-		work[a] = fmax(0, split->part[a][WHY_WORK]);
-	why_take_shorts(split, work, split->short_ready_ns, split->short_blocked_ns);
+		sum += work[a] = fmax(0, split->part[a][WHY_WORK]);
+	sum = fmax(sum, ready_ns + blocked_ns);
+	for (enum activity a = 0; a < ACTIVITY_MAX && sum > 0; a++)
+		why_take_shorts(split, a, work[a] / sum * ready_ns, work[a] / sum * blocked_ns);
 }
 
-/* Short times off the CPU are no work. What there is more of them than usual, was where the step works longer. */
+/*
+ * Short times off the CPU are no work. What there is more of them than usual, was where the step works longest longer,
+ * as far as it does, then where it does next: other activities may work longer on the CPU alone, as caches are cold.
+ */
 static void why_place_shorts(struct why_mean *chosen, struct why_mean *usual, bool usual_known)
 {
-	double longer[ACTIVITY_MAX];
+	double ready_ns = fmax(0, chosen->split.short_ready_ns - usual->split.short_ready_ns);
+	double blocked_ns = fmax(0, chosen->split.short_blocked_ns - usual->split.short_blocked_ns);
+	double longer_ns[ACTIVITY_MAX];
 
 	for (enum activity a = 0; a < ACTIVITY_MAX; a++)
-		longer[a] = fmax(0, chosen->split.part[a][WHY_WORK] - usual->split.part[a][WHY_WORK]);
-	if (usual_known)
-		why_take_shorts(&chosen->split, longer,
-			fmax(0, chosen->split.short_ready_ns - usual->split.short_ready_ns),
-			fmax(0, chosen->split.short_blocked_ns - usual->split.short_blocked_ns));
+		longer_ns[a] = chosen->split.part[a][WHY_WORK] - usual->split.part[a][WHY_WORK];
+	for (unsigned i = 0; i < ACTIVITY_MAX && usual_known && ready_ns + blocked_ns > 0; i++) {
+		enum activity most = 0;
+		double part;
+
+		for (enum activity a = 1; a < ACTIVITY_MAX; a++)
+			if (longer_ns[a] > longer_ns[most])
+				most = a;
+		if (longer_ns[most] <= 0)
+			break;
+		part = fmin(1, longer_ns[most] / (ready_ns + blocked_ns));
+		why_take_shorts(&chosen->split, most, part * ready_ns, part * blocked_ns);
+		ready_ns *= 1 - part;
+		blocked_ns *= 1 - part;
+		longer_ns[most] = 0;
+	}
 	why_take_shorts_of_all(&chosen->split);
 	why_take_shorts_of_all(&usual->split);
 }

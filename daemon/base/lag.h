@@ -40,8 +40,8 @@ uint64_t lag_last_minute(const struct lag *lag, uint64_t now_ns);
  * Only the kernel's function, from /proc/self/task/TID/wchan.
  */
 
-/* A wait of twice this is seen for certain. Shorter ones are not significant; each read is a wakeup of the daemon. */
-#define LAG_PLACE_NS (100 * NSEC_PER_MSEC)
+/* A wait of twice this is seen for certain. Shorter ones are not logged; each read is a wakeup of the daemon. */
+#define LAG_PLACE_NS (250 * NSEC_PER_MSEC)
 #define LAG_PLACE_BYTES 64
 
 struct lag_place;

@@ -269,12 +269,13 @@ uint64_t procfs_own_resident(void)
 
 static int procfs_parse_schedstat(const char *text, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
 {
-	unsigned long long run, delay;
+	char *space, *end;
+	uint64_t run_ns = strtoull(text, &space, 10), delay_ns = strtoull(space, &end, 10);
 
-	if (sscanf(text, "%llu %llu", &run, &delay) != 2)
+	if (space == text || end == space)
 		return -EBADMSG;
-	*ret_run_ns = run;
-	*ret_delay_ns = delay;
+	*ret_run_ns = run_ns;
+	*ret_delay_ns = delay_ns;
 	return 0;
 }
 

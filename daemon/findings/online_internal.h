@@ -71,7 +71,7 @@ bool host_cgroup_throttled(struct host_cgroup *cgroup, struct host_files *files,
 void host_cgroup_free(struct host_cgroup *cgroup);
 
 #define HOST_UNKNOWN UINT64_MAX
-#define HOST_CGROUP_SCAN_NS NSEC_PER_SEC	 /* between scans for limited control groups */
+#define HOST_CGROUP_SCAN_NS (5 * NSEC_PER_SEC)	 /* between scans for limited control groups */
 #define HOST_THREADS_SCAN_NS (10 * NSEC_PER_SEC) /* between scans for the busiest threads */
 
 struct host_sample {

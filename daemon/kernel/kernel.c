@@ -41,6 +41,8 @@ struct kernel {
 	bool memory_paused;
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
+	struct rt_system_sums *system; /* by slot */
+	uint64_t *drops;	       /* by kind */
 	uint32_t quotas, slots;
 	/* Filtered processes by pid: chains of slot + 1. */
 	uint32_t chain[4096];
@@ -48,7 +50,6 @@ struct kernel {
 		uint32_t pid, next;
 	} * filtered;
 	uint64_t ring_bytes;
-	int cpus;
 	int budget;	   /* records left until the clock is read */
 	uint64_t until_ns; /* of this drain */
 	struct ring_buffer *ring;
@@ -64,7 +65,7 @@ static const struct kernel_map {
 	uint32_t key_bytes, value_bytes, entries, extra, flags; /* entries 0: as many as slots, and `extra` more */
 	size_t fd;
 } maps[] = {
-	{"drops", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, RT_KIND_MAX, 0, 0, offsetof(struct kernel, drops_fd)},
+	{"drops", BPF_MAP_TYPE_ARRAY, 4, 8, RT_KIND_MAX, 0, BPF_F_MMAPABLE, offsetof(struct kernel, drops_fd)},
 	{"ranks", BPF_MAP_TYPE_HASH, 4, 4, 0, 0, 0, offsetof(struct kernel, ranks_fd)},
 	{"quotas", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_quota), 0, KERNEL_POOLS_MAX, BPF_F_MMAPABLE,
 		offsetof(struct kernel, quotas_fd)},
@@ -74,7 +75,7 @@ static const struct kernel_map {
 		offsetof(struct kernel, stack_calls_fd)},
 	{"stack_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stack_program_fd)},
 	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, 0, offsetof(struct kernel, copies_fd)},
-	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, 0,
+	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, BPF_F_MMAPABLE,
 		offsetof(struct kernel, system_sums_fd)},
 	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stage_program_fd)},
 	{"end_ranks", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_end_rank), 0, 0, 0,
@@ -156,6 +157,22 @@ static size_t costs_bytes(const struct kernel *kernel)
 	return kernel_pages(kernel->slots * sizeof(*kernel->cost));
 }
 
+static size_t system_bytes(const struct kernel *kernel)
+{
+	return kernel_pages(kernel->slots * sizeof(*kernel->system));
+}
+
+static size_t drops_bytes(void)
+{
+	return kernel_pages(RT_KIND_MAX * sizeof(uint64_t));
+}
+
+static void kernel_unmap(void *memory, size_t size_bytes)
+{
+	if (memory)
+		munmap(memory, size_bytes);
+}
+
 struct kernel *kernel_close(struct kernel *kernel)
 {
 	if (!kernel)
@@ -165,10 +182,10 @@ struct kernel *kernel_close(struct kernel *kernel)
 	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
 		closep(map_fd(kernel, &maps[i]));
 	free(kernel->filtered);
-	if (kernel->quota)
-		munmap(kernel->quota, quotas_bytes(kernel));
-	if (kernel->cost)
-		munmap(kernel->cost, costs_bytes(kernel));
+	kernel_unmap(kernel->quota, quotas_bytes(kernel));
+	kernel_unmap(kernel->cost, costs_bytes(kernel));
+	kernel_unmap(kernel->system, system_bytes(kernel));
+	kernel_unmap(kernel->drops, drops_bytes());
 	free(kernel);
 	return NULL;
 }
@@ -216,20 +233,25 @@ static int make_ring(const struct config *config, int *ret)
 	return 0;
 }
 
+/* NULL: refused, which is logged. */
+static void *kernel_map(int fd, size_t size_bytes, const char *what)
+{
+	void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (memory != MAP_FAILED)
+		return memory;
+	log_error_errno("kernel", -errno, "cannot map %s", what);
+	return NULL;
+}
+
 /* The maps' memory that is shared with the programs. */
 static int share_maps(struct kernel *kernel)
 {
-	void *quota = mmap(NULL, quotas_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->quotas_fd, 0);
-	void *cost;
-
-	if (quota == MAP_FAILED)
-		return log_error_errno("kernel", -errno, "cannot map the limits of ranks");
-	kernel->quota = quota;
-	cost = mmap(NULL, costs_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->costs_fd, 0);
-	if (cost == MAP_FAILED)
-		return log_error_errno("kernel", -errno, "cannot map what probes cost ranks");
-	kernel->cost = cost;
-	return 0;
+	kernel->quota = kernel_map(kernel->quotas_fd, quotas_bytes(kernel), "the limits of ranks");
+	kernel->cost = kernel_map(kernel->costs_fd, costs_bytes(kernel), "what probes cost ranks");
+	kernel->system = kernel_map(kernel->system_sums_fd, system_bytes(kernel), "what the kernel does for ranks");
+	kernel->drops = kernel_map(kernel->drops_fd, drops_bytes(), "counts of lost records");
+	return kernel->quota && kernel->cost && kernel->system && kernel->drops ? 0 : -ENOMEM;
 }
 
 int kernel_open(struct context *context, struct kernel **ret)
@@ -247,9 +269,6 @@ int kernel_open(struct context *context, struct kernel **ret)
 	kernel->slots = (uint32_t)context->config.ranks_max;
 	kernel->quotas = kernel->slots + KERNEL_POOLS_MAX;
 	kernel->ring_bytes = ring_bytes(context->config.ring_size_bytes);
-	kernel->cpus = libbpf_num_possible_cpus();
-	if (kernel->cpus < 0)
-		return log_error_errno("kernel", kernel->cpus, "cannot count the CPUs");
 	kernel_probe(&kernel->features);
 	if (!kernel->features.host_pids)
 		log_warning("kernel", KERNEL_NO_HOST_PIDS "; " KERNEL_NO_HOST_PIDS_ADVICE);
@@ -328,7 +347,10 @@ bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies 
 
 bool kernel_system_sums(const struct kernel *kernel, uint32_t slot, struct rt_system_sums *ret)
 {
-	return bpf_map_lookup_elem(kernel->system_sums_fd, &slot, ret) == 0;
+	if (slot >= kernel->slots)
+		return false;
+	*ret = kernel->system[slot];
+	return true;
 }
 
 static int kernel_share_map(const struct bpf_object *object, const char *name, int fd)
@@ -468,15 +490,7 @@ uint64_t kernel_ring_bytes(const struct kernel *kernel)
 
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 {
-	_cleanup_free_ uint64_t *count = calloc((size_t)kernel->cpus, sizeof(*count));
-	uint64_t sum = 0;
-	uint32_t key = kind;
-
-	if (!count || bpf_map_lookup_elem(kernel->drops_fd, &key, count))
-		return 0;
-	for (int i = 0; i < kernel->cpus; i++)
-		sum += count[i];
-	return sum;
+	return kind < RT_KIND_MAX ? __atomic_load_n(&kernel->drops[kind], __ATOMIC_RELAXED) : 0;
 }
 
 int kernel_fd(const struct kernel *kernel)

@@ -221,7 +221,7 @@ int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched 
 
 bool rank_watch_is_question(const struct worker_task *task)
 {
-	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
+	const struct rank_watch_question *question = (const void *)task->request; /* aligned */
 
 	return task->size_bytes >= sizeof(*question) &&
 	       memcmp(question->magic, WATCH_MAGIC, sizeof(question->magic)) == 0 &&
@@ -253,7 +253,7 @@ static int rank_watch_send(struct wire_writer *answer)
 
 int rank_watch_serve(const struct worker_task *task)
 {
-	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
+	const struct rank_watch_question *question = (const void *)task->request; /* aligned */
 	struct rank_watch_children children = {.left = RANK_WATCH_CHILDREN_MAX};
 	_cleanup_(wire_free) struct wire_writer answer = {0};
 	int r = 0;

@@ -36,8 +36,9 @@ struct request {
 	uint64_t id;
 	const struct worker_kind *kind;
 	uint32_t owner;
-	uint64_t size_bytes;
-	int fd[WORKER_FDS_MAX + 1]; /* the bytes, then the caller's */
+	struct worker_request_message *message;
+	size_t message_bytes;
+	int fd[WORKER_FDS_MAX + 1]; /* the bytes where the message has none, then the caller's */
 	unsigned fds;
 	worker_done done; /* NULL: cancelled */
 	void *arg;
@@ -120,8 +121,10 @@ static void worker_close(int *fd, unsigned fds)
 
 static struct request *worker_request_free(struct request *request)
 {
-	if (request)
-		worker_close(request->fd, request->fds);
+	if (!request)
+		return NULL;
+	worker_close(request->fd, request->fds);
+	free(request->message);
 	free(request);
 	return NULL;
 }
@@ -471,18 +474,20 @@ static int process_send(struct process *process, const struct request *request)
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE((WORKER_FDS_MAX + 1) * sizeof(int))];
 	} control = {0};
-	struct worker_request_message head = {request->size_bytes};
-	struct iovec part = {&head, sizeof(head)};
-	struct msghdr message = {.msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = CMSG_SPACE(request->fds * sizeof(int))};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+	struct iovec part = {request->message, request->message_bytes};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(request->fds * sizeof(int));
-	memcpy(CMSG_DATA(c), request->fd, request->fds * sizeof(int));
+	if (request->fds) {
+		struct cmsghdr *c;
+
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(request->fds * sizeof(int));
+		c = CMSG_FIRSTHDR(&message);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(request->fds * sizeof(int));
+		memcpy(CMSG_DATA(c), request->fd, request->fds * sizeof(int));
+	}
 	return sendmsg(process->socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
@@ -674,7 +679,7 @@ struct workers *workers_free(struct workers *workers)
 	return NULL;
 }
 
-static int worker_request_write(struct request *request, const void *bytes, size_t size_bytes)
+static int worker_request_write_file(struct request *request, const void *bytes, size_t size_bytes)
 {
 	size_t done = 0;
 
@@ -682,7 +687,6 @@ static int worker_request_write(struct request *request, const void *bytes, size
 	if (request->fd[0] < 0)
 		return -errno;
 	request->fds = 1;
-	request->size_bytes = size_bytes;
 	while (done < size_bytes) {
 		ssize_t n = write(request->fd[0], (const uint8_t *)bytes + done, size_bytes - done);
 
@@ -691,6 +695,20 @@ static int worker_request_write(struct request *request, const void *bytes, size
 		done += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
+}
+
+static int worker_request_write(struct request *request, const void *bytes, size_t size_bytes)
+{
+	size_t here_bytes = size_bytes <= WORKER_INLINE_BYTES ? size_bytes : 0;
+
+	request->message_bytes = offsetof(struct worker_request_message, bytes) + here_bytes;
+	request->message = malloc(request->message_bytes);
+	if (!request->message)
+		return -ENOMEM;
+	request->message->size_bytes = size_bytes;
+	if (here_bytes)
+		memcpy(request->message->bytes, bytes, here_bytes);
+	return size_bytes > here_bytes ? worker_request_write_file(request, bytes, size_bytes) : 0;
 }
 
 static int worker_request_fill(

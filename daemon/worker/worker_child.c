@@ -104,8 +104,8 @@ static int worker_child_limit_cpu(char **argv)
 		RLIMIT_CPU, (rlim_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + seconds + 1, RLIM_INFINITY);
 }
 
-/* 0: the daemon closed the connection. */
-static int worker_child_receive(struct worker_request_message *message, int *fd, unsigned *ret_fds)
+/* The size of the message; 0: the daemon closed the connection. */
+static ssize_t worker_child_receive(struct worker_request_message *message, int *fd, unsigned *ret_fds)
 {
 	union {
 		struct cmsghdr align;
@@ -122,12 +122,16 @@ static int worker_child_receive(struct worker_request_message *message, int *fd,
 	while (n < 0 && errno == EINTR);
 	if (n == 0)
 		return 0;
+	*ret_fds = 0;
 	c = n < 0 ? NULL : CMSG_FIRSTHDR(&head);
-	if (n != sizeof(*message) || !c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+	if (n < (ssize_t)offsetof(struct worker_request_message, bytes) || head.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
+		(c && (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)))
 		return -EPROTO;
-	*ret_fds = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	memcpy(fd, CMSG_DATA(c), *ret_fds * sizeof(int));
-	return 1;
+	if (c) {
+		*ret_fds = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fd, CMSG_DATA(c), *ret_fds * sizeof(int));
+	}
+	return n;
 }
 
 static int worker_child_finish(void)
@@ -137,28 +141,47 @@ static int worker_child_finish(void)
 	return send(WORKER_SOCKET, &head, sizeof(head), MSG_NOSIGNAL) == sizeof(head) ? 0 : -errno;
 }
 
-static int worker_child_serve(const struct worker_request_message *message, int *fd, unsigned fds,
-	int (*serve)(const struct worker_task *task))
+/* The bytes are in the message, or in the first descriptor, which is mapped. */
+static int worker_child_map(const struct worker_request_message *message, size_t here_bytes, const int *fd, unsigned fds,
+	const uint8_t **ret, void **ret_mapped)
 {
-	struct worker_task task = {.size_bytes = (size_t)message->size_bytes, .fds = fds - 1};
-	void *bytes = NULL;
-	int r;
-
 	if (message->size_bytes > REQUEST_BYTES_MAX)
 		return -EFBIG;
-	if (message->size_bytes) {
-		bytes = mmap(NULL, task.size_bytes, PROT_READ, MAP_PRIVATE, fd[0], 0);
-		if (bytes == MAP_FAILED)
-			return -errno;
-	}
-	close(fd[0]);
-	task.request = bytes;
-	memcpy(task.fd, fd + 1, task.fds * sizeof(int));
+	*ret = message->bytes;
+	*ret_mapped = NULL;
+	if (here_bytes == message->size_bytes)
+		return 0;
+	if (here_bytes || !fds)
+		return -EPROTO;
+	*ret_mapped = mmap(NULL, (size_t)message->size_bytes, PROT_READ, MAP_PRIVATE, fd[0], 0);
+	if (*ret_mapped == MAP_FAILED)
+		return -errno;
+	*ret = *ret_mapped;
+	return 0;
+}
+
+static int worker_child_serve(const struct worker_request_message *message, size_t here_bytes, const int *fd,
+	unsigned fds, int (*serve)(const struct worker_task *task))
+{
+	struct worker_task task = {.size_bytes = (size_t)message->size_bytes};
+	unsigned mapped_fds;
+	void *mapped;
+	int r = worker_child_map(message, here_bytes, fd, fds, &task.request, &mapped);
+
+	if (r < 0)
+		return r;
+	mapped_fds = mapped ? 1 : 0;
+	if (mapped)
+		close(fd[0]);
+	task.fds = fds - mapped_fds;
+	if (task.fds > WORKER_FDS_MAX)
+		return -EPROTO;
+	memcpy(task.fd, fd + mapped_fds, task.fds * sizeof(int));
 	r = serve(&task);
 	for (unsigned i = 0; i < task.fds; i++)
-		close(fd[i + 1]);
-	if (bytes)
-		munmap(bytes, task.size_bytes);
+		close(task.fd[i]);
+	if (mapped)
+		munmap(mapped, task.size_bytes);
 	return r < 0 ? r : worker_child_finish();
 }
 
@@ -176,13 +199,14 @@ int worker_child_main(int argc, char **argv, int (*serve)(const struct worker_ta
 		struct worker_request_message message;
 		int fd[WORKER_FDS_MAX + 1];
 		unsigned fds;
+		ssize_t n = worker_child_receive(&message, fd, &fds);
 
-		r = worker_child_receive(&message, fd, &fds);
-		if (r == 0)
+		if (n == 0)
 			return 0;
-		r = r < 0 ? r : worker_child_limit_cpu(argv);
+		r = n < 0 ? (int)n : worker_child_limit_cpu(argv);
 		if (r == 0)
-			r = worker_child_serve(&message, fd, fds, serve);
+			r = worker_child_serve(&message,
+				(size_t)n - offsetof(struct worker_request_message, bytes), fd, fds, serve);
 	}
 	return 1;
 }

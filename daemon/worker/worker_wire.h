@@ -11,9 +11,12 @@
 /* argv of the program after its name, in decimal. */
 enum worker_argument { WORKER_ARGUMENT_PARENT = 1, WORKER_ARGUMENT_MEMORY, WORKER_ARGUMENT_CPU, WORKER_ARGUMENTS };
 
-/* A request's message. Its descriptors: a memfd with the bytes, then those of the caller. */
+#define WORKER_INLINE_BYTES 4096       /* of a request in its message: most have some hundred, and a memfd costs more */
+
+/* A request's message. Its descriptors: where the bytes are too many, a memfd with them; then those of the caller. */
 struct worker_request_message {
 	uint64_t size_bytes;
+	uint8_t bytes[WORKER_INLINE_BYTES]; /* as many as there are, or none */
 };
 
 /* Head of each message of an answer; bytes follow. */

@@ -259,7 +259,6 @@ static void in_groups(const char *text)
 	fake_write(root, PID, "cgroup", text, strlen(text));
 }
 
-/* The limit is on a parent group; throttling before the first sample does not count; at most the time passed. */
 /* A rank that is moved to a limited group later was not throttled before, which is known: that is its usual. */
 TEST_WITH(test_in_the_root, setup, teardown)
 {
@@ -275,6 +274,7 @@ TEST_WITH(test_in_the_root, setup, teardown)
 	host_sampler_free(s);
 }
 
+/* The limit is on a parent group; throttling before the first sample does not count; at most the time passed. */
 TEST_WITH(test_throttled, setup, teardown)
 {
 	struct host_sampler *s = sampler();
@@ -336,19 +336,19 @@ TEST_WITH(test_memory_stall, setup, teardown)
 		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 9 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* the kernel has no pressure, or it is off */
 		group_file(path, "memory.pressure", PRESSURE, 7000000);
-		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 10 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 14 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* what was before does not count */
 		group_file(path, "memory.pressure", PRESSURE, 7300000);
-		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 12 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 16 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == 300 * MS);
 		group_file(path, "memory.pressure", PRESSURE, 99000000);
-		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 14 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 18 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == 2 * SEC);
 		group_file(path, "memory.pressure", "some avg10=0.00\nfull total=%llu\n", 1);
-		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 16 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 24 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
 		in_groups("0::/\n");
-		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 18 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, fresh(), 0, &usage, 30 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
 		host_sampler_free(s);
 		teardown(NULL);

@@ -336,6 +336,35 @@ TEST(sums_of_short_times)
 	why_free(why);
 }
 
+/* Forward is 40 ms longer and backward 10; 30 ms of the step are short times off the CPU, which it usually has none of. */
+TEST(short_times_are_where_most_grew)
+{
+	struct why *why = new_why(1, SINCE_NS);
+	struct why_result result;
+
+	usual_steps(why, 20);
+	usual_step();
+	grow(1, ACTIVITY_FORWARD, 40 * MS);
+	grow(1, ACTIVITY_BACKWARD, 10 * MS);
+	end_step(why, 1);
+	assert_int_equal(why_choose(why, 1), 0);
+	assert_int_equal(why_covered(why, BEGIN_NS, SINCE_NS + 200 * MS), 0);
+	assert_int_equal(why_short(why, &(struct why_short){SINCE_NS, 200 * MS, 0}), 0);
+	for (uint64_t at_ns = BEGIN_NS; at_ns < SINCE_NS; at_ns += 100 * MS) {
+		assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, at_ns, at_ns + 40 * MS}), 0);
+		assert_int_equal(
+			why_stage(why, &(struct why_stage){ACTIVITY_BACKWARD, at_ns + 40 * MS, at_ns + 100 * MS}), 0);
+	}
+	assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, SINCE_NS, SINCE_NS + 80 * MS}), 0);
+	assert_int_equal(
+		why_stage(why, &(struct why_stage){ACTIVITY_BACKWARD, SINCE_NS + 80 * MS, SINCE_NS + 150 * MS}), 0);
+	assert_int_equal(why_explain(why, &result), 0);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->chosen_ns, 30);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->chosen_ns, 80 - 30);
+	near(part_of(&result, ACTIVITY_BACKWARD, WHY_WORK)->chosen_ns, 70);
+	why_free(why);
+}
+
 /* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by
  * 30. */
 TEST(sleep_that_pays)
