@@ -11,8 +11,10 @@
 
 #define SECOND_NS 1000000000ULL
 #define NAME_FRESH_NS (60 * SECOND_NS)
-/* Least growth, as a part of the lost time. Alone: there is nothing to compare with, and what is usual counts as growth. */
-#define PART_MIN 0.25
+/* Least growth, as a part of the lost time: against peers, which do the same at that time; against before, when the rank
+ * may have done something else; alone, where what is usual counts as growth. */
+#define PART_MIN_PEERS 0.1
+#define PART_MIN_BEFORE 0.25
 #define PART_MIN_ALONE 0.5
 
 struct system_name {
@@ -191,7 +193,7 @@ static bool system_causes_is_beneath(const char *word)
 static void system_causes_most(const struct system_causes *causes, const struct system_rank *rank,
 	const struct finding *finding, uint64_t until_ns, bool beneath, struct system_grown *ret)
 {
-	double lost = 1 - 1 / finding->slowdown;
+	double lost = 1 - 1 / finding->slowdown, least;
 
 	for (size_t i = 0; i < causes->words; i++) {
 		struct system_grown grown = {
@@ -201,7 +203,8 @@ static void system_causes_most(const struct system_causes *causes, const struct 
 			continue;
 		grown.usual = system_causes_usual(causes, rank, i, finding->since_ns, until_ns, &grown.peers);
 		grown.more = grown.part - (isfinite(grown.usual) ? grown.usual : 0);
-		if (grown.more >= (isfinite(grown.usual) ? PART_MIN : PART_MIN_ALONE) * lost && grown.more > ret->more)
+		least = grown.peers ? PART_MIN_PEERS : isfinite(grown.usual) ? PART_MIN_BEFORE : PART_MIN_ALONE;
+		if (grown.more >= least * lost && grown.more > ret->more)
 			*ret = grown;
 	}
 }

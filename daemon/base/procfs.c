@@ -279,8 +279,8 @@ static int procfs_parse_schedstat(const char *text, uint64_t *ret_run_ns, uint64
 	return 0;
 }
 
-int procfs_schedstat_again(const char *root, uint32_t pid, uint32_t thread_id, int *fd, uint64_t *ret_run_ns,
-	uint64_t *ret_delay_ns)
+int procfs_schedstat_again(
+	const char *root, uint32_t pid, uint32_t thread_id, int *fd, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
 {
 	char name[64], text[128];
 	int r;

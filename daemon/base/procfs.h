@@ -13,7 +13,7 @@
 #define PROCFS_COMMAND_BYTES_MAX (16u << 10)
 #define PROCFS_CGROUP_BYTES_MAX (16u << 10)
 
-/* Descriptors below this one stay open for _again(): half of a process's usual 1,024, so that others have room. */
+/* Descriptors below this one are kept open by _again(): half of a process's usual 1,024, so that others have room. */
 #define PROCFS_FILES_KEPT 512
 
 struct procfs_stat {
@@ -53,7 +53,7 @@ struct procfs_status {
  */
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret);
 /*
- * The same but for the inode, which is 0, and again and again: the file stays open. *fd: -1 at first; the caller closes
+ * The same but for the inode, which is 0, and again and again: the file is kept open. *fd: -1 at first; the caller closes
  * it. It is of the process that had the number then.
  */
 int procfs_status_again(const char *root, uint32_t pid, int *fd, struct procfs_status *ret);
@@ -62,8 +62,8 @@ int procfs_cpu_time(uint32_t pid, uint64_t *ret_ns);
 /* This process's, whatever number it has where /proc was mounted. 0: unknown. */
 uint64_t procfs_own_resident(void);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. fd: as above. */
-int procfs_schedstat_again(const char *root, uint32_t pid, uint32_t thread_id, int *fd, uint64_t *ret_run_ns,
-	uint64_t *ret_delay_ns);
+int procfs_schedstat_again(
+	const char *root, uint32_t pid, uint32_t thread_id, int *fd, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* The same of an open file /proc/.../schedstat, again and again. */
 int procfs_schedstat_of(int fd, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* The kernel's function in which a thread waits. -ENODATA: it does not wait, or the kernel does not say. */

@@ -86,8 +86,8 @@ static void proc_event(void *state, const struct rt_event *event, size_t size_by
 
 static uint64_t count_drops(const struct proc *proc)
 {
-	return kernel_drops(proc->context->kernel, RT_KIND_EXEC) +
-	       kernel_drops(proc->context->kernel, RT_KIND_EXIT) + kernel_drops(proc->context->kernel, RT_KIND_FORK);
+	return kernel_drops(proc->context->kernel, RT_KIND_EXEC) + kernel_drops(proc->context->kernel, RT_KIND_EXIT) +
+	       kernel_drops(proc->context->kernel, RT_KIND_FORK);
 }
 
 static void proc_tick(void *state, uint64_t now_ns)
@@ -98,8 +98,7 @@ static void proc_tick(void *state, uint64_t now_ns)
 	if (now_ns - proc->scanned_ns < SCAN_INTERVAL_NS)
 		return;
 	proc->scanned_ns = now_ns;
-	ranks_set_reported(
-		proc->context->ranks, proc->skeleton && kernel_features(proc->context->kernel)->host_pids);
+	ranks_set_reported(proc->context->ranks, proc->skeleton && kernel_features(proc->context->kernel)->host_pids);
 	/* With the programs, scan only after drops. */
 	drops = count_drops(proc);
 	if (proc->skeleton && drops == proc->drops)

@@ -55,7 +55,7 @@ static const struct key keys[] = {
 	{"daemon", "nice", KEY_COUNT, FIELD(nice), "10", "0", "19", false},
 	{"ring", "size", KEY_POWER2, FIELD(ring_size_bytes), "16M", "64K", "1G", false},
 	{"ranks", "max", KEY_COUNT, FIELD(ranks_max), "1024", "1", "65536", false},
-	{"ranks", "scan_interval", KEY_DURATION, FIELD(scan_interval_ns), "30s", "100ms", "10m", true},
+	{"ranks", "scan_interval", KEY_DURATION, FIELD(scan_interval_ns), "2m", "100ms", "10m", true},
 	{"ranks", "user_filesystems", KEY_SWITCH, FIELD(user_filesystems), "no", "no", "yes", false},
 	{"sched", "offcpu_threshold", KEY_DURATION, FIELD(offcpu_threshold_ns), "1ms", "1us", "10s", false},
 	{"launches", "window", KEY_DURATION, FIELD(launches_window_ns), "50ms", "1ms", "1s", true},

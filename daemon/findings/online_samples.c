@@ -136,7 +136,7 @@ struct host_read {
 
 /* Files of all ranks, read by a thread: they wait for locks of the kernel that any user can hold for long. */
 struct online_reads {
-	struct thread_job job; /* first */
+	struct thread_job job;	     /* first */
 	uint64_t now_ns, ordered_ns; /* the same moment, as the caller and as the clock has it */
 	uint64_t wait_ns;	     /* what is read within it is as of that moment */
 	struct host_files files;

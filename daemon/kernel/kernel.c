@@ -39,8 +39,8 @@ struct kernel {
 	int end_ranks_fd;
 	int edge_program[EDGES];
 	bool memory_paused;
-	struct rt_quota *quota; /* the map's memory, shared with the programs */
-	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
+	struct rt_quota *quota;	       /* the map's memory, shared with the programs */
+	struct rt_costs *cost;	       /* the same of the map `costs`, by slot */
 	struct rt_system_sums *system; /* by slot */
 	uint64_t *drops;	       /* by kind */
 	uint32_t quotas, slots;

@@ -363,8 +363,7 @@ void ranks_on_fork(struct ranks *ranks, uint32_t pid, uint32_t child_pid)
 
 	/* Most execute a program next, which is reported, too. */
 	if (tracked)
-		found_child(
-			&(struct births){ranks, tracked->rank.uid, monotonic_ns() + FIRST_CHECK_NS}, child_pid);
+		found_child(&(struct births){ranks, tracked->rank.uid, monotonic_ns() + FIRST_CHECK_NS}, child_pid);
 }
 
 void ranks_set_reported(struct ranks *ranks, bool on)

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 
 #define MESSAGES_MAX 64		       /* read at a time, so that no worker occupies the loop */
-#define IDLE_NS (60 * NSEC_PER_SEC)    /* a process without requests ends: a start costs 15 ms, and libraries are read every 30 s */
+#define IDLE_NS (60 * NSEC_PER_SEC)    /* a process without requests ends: a start costs 15 ms */
 #define READY_NS (100 * NSEC_PER_MSEC) /* between checks of a process that waits for a CPU past its limit of time */
 #define ABANDON_NS NSEC_PER_SEC /* from a kill to the first check of what keeps the process, and between checks */
 #define STUCK_CPU_NS (500 * NSEC_PER_MSEC) /* after a kill: more than the end of a process takes, for its memory */

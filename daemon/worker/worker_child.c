@@ -142,8 +142,8 @@ static int worker_child_finish(void)
 }
 
 /* The bytes are in the message, or in the first descriptor, which is mapped. */
-static int worker_child_map(const struct worker_request_message *message, size_t here_bytes, const int *fd, unsigned fds,
-	const uint8_t **ret, void **ret_mapped)
+static int worker_child_map(const struct worker_request_message *message, size_t here_bytes, const int *fd,
+	unsigned fds, const uint8_t **ret, void **ret_mapped)
 {
 	if (message->size_bytes > REQUEST_BYTES_MAX)
 		return -EFBIG;
@@ -205,8 +205,8 @@ int worker_child_main(int argc, char **argv, int (*serve)(const struct worker_ta
 			return 0;
 		r = n < 0 ? (int)n : worker_child_limit_cpu(argv);
 		if (r == 0)
-			r = worker_child_serve(&message,
-				(size_t)n - offsetof(struct worker_request_message, bytes), fd, fds, serve);
+			r = worker_child_serve(
+				&message, (size_t)n - offsetof(struct worker_request_message, bytes), fd, fds, serve);
 	}
 	return 1;
 }

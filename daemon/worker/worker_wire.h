@@ -11,7 +11,7 @@
 /* argv of the program after its name, in decimal. */
 enum worker_argument { WORKER_ARGUMENT_PARENT = 1, WORKER_ARGUMENT_MEMORY, WORKER_ARGUMENT_CPU, WORKER_ARGUMENTS };
 
-#define WORKER_INLINE_BYTES 4096       /* of a request in its message: most have some hundred, and a memfd costs more */
+#define WORKER_INLINE_BYTES 4096 /* of a request in its message: most have some hundred, and a memfd costs more */
 
 /* A request's message. Its descriptors: where the bytes are too many, a memfd with them; then those of the caller. */
 struct worker_request_message {

@@ -15,8 +15,8 @@
 struct fake_process {
 	uint32_t pid, parent_pid, uid, swapped_kib;
 	unsigned long long start_ticks;
-	char state;	     /* 0: S */
-	const char *comm;    /* NULL: python3 */
+	char state;	  /* 0: S */
+	const char *comm; /* NULL: python3 */
 	unsigned major_faults;
 	const char *exe;     /* NULL: /usr/bin/python3 */
 	const char *command; /* with NULs; NULL: python3 train.py */

@@ -72,17 +72,20 @@ TEST_WITH(a_cause_that_its_peers_have_not, setup, teardown)
 	struct finding finding;
 	const struct finding_evidence *evidence;
 
-	for (unsigned i = 0; i < 40; i++)
-		second(RANKS, i >= 20 ? 300 * MS : 10 * MS, 10 * MS);
+	for (unsigned i = 0; i < 60; i++)
+		second(RANKS, i >= 40 ? 300 * MS : 10 * MS, 10 * MS);
 	finding = finding_of(1.33);
 	evidence = explained(&finding);
 	assert_non_null(evidence);
 	assert_string_equal(evidence->name, "system");
 	assert_string_equal(evidence->detail, "reads of files");
 	assert_true(fabs(evidence->value - 30) < 0.1 && fabs(evidence->peers - 1) < 0.1);
-	/* It explains less than a quarter of what is lost. */
+	/* It explains 15 % of what is lost, then less than a tenth. */
 	finding = finding_of(20);
 	finding.since_ns = (now_s - 40) * SECOND;
+	assert_non_null(explained(&finding));
+	finding = finding_of(200);
+	finding.since_ns = (now_s - 60) * SECOND;
 	assert_null(explained(&finding));
 	/* Another user's job of that name, or nobody knows whose. */
 	finding = finding_of(1.33);
