@@ -13,7 +13,7 @@
 #define PROCFS_COMMAND_BYTES_MAX (16u << 10)
 #define PROCFS_CGROUP_BYTES_MAX (16u << 10)
 
-/* Descriptors below this one are kept open by _again(): half of a process's usual 1,024, so that others have room. */
+/* Descriptors below this one are kept open by _again(): half of a process's usual 1,024, so that others have some. */
 #define PROCFS_FILES_KEPT 512
 
 struct procfs_stat {
