@@ -344,10 +344,9 @@ int procfs_environ(const char *root, uint32_t pid, char **ret, size_t *ret_size_
 
 int procfs_cgroup(const char *root, uint32_t pid, char **ret)
 {
-	size_t size;
-	bool cut;
+	_cleanup_close_ int fd = -1;
 
-	return procfs_read_file(root, pid, "cgroup", PROCFS_CGROUP_BYTES_MAX, ret, &size, &cut);
+	return procfs_cgroup_again(root, pid, &fd, ret);
 }
 
 int procfs_cgroup_again(const char *root, uint32_t pid, int *fd, char **ret)
@@ -368,7 +367,6 @@ int procfs_major_faults_again(const char *root, int *fd, uint64_t *ret)
 	static const char key[] = "\npgmajfault ";
 	char path[PATH_MAX], text[VMSTAT_BYTES_MAX];
 	const char *line;
-	size_t done = 0;
 	ssize_t n;
 
 	if (*fd < 0) {
@@ -377,9 +375,10 @@ int procfs_major_faults_again(const char *root, int *fd, uint64_t *ret)
 	}
 	if (*fd < 0)
 		return -errno;
-	while (done + 1 < sizeof(text) && (n = pread(*fd, text + done, sizeof(text) - 1 - done, (off_t)done)) > 0)
-		done += (size_t)n;
-	text[done] = 0;
+	n = lseek(*fd, 0, SEEK_SET) < 0 ? -errno : read_up_to(*fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return (int)n;
+	text[n] = 0;
 	line = strstr(text, key);
 	return line && sscanf(line + sizeof(key) - 1, "%" SCNu64, ret) == 1 ? 0 : -EBADMSG;
 }

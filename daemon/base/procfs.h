@@ -13,7 +13,8 @@
 #define PROCFS_COMMAND_BYTES_MAX (16u << 10)
 #define PROCFS_CGROUP_BYTES_MAX (16u << 10)
 
-/* Descriptors below this one are kept open by _again(): half of a process's usual 1,024, so that others have some. */
+/* _again() keeps files with descriptors below this one open. Half of the usual limit of 1,024: probes, clients and
+ * workers need descriptors, too. */
 #define PROCFS_FILES_KEPT 512
 
 struct procfs_stat {
@@ -53,8 +54,8 @@ struct procfs_status {
  */
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret);
 /*
- * The same but for the inode, which is 0, and again and again: the file is kept open. *fd: -1 at first; the caller closes
- * it. It is of the process that had the number then.
+ * The same without the inode, which is 0, for repeated reads: the file is kept open. *fd: -1 before the first call; the
+ * caller closes it. It refers to the process that had the number at the first call.
  */
 int procfs_status_again(const char *root, uint32_t pid, int *fd, struct procfs_status *ret);
 /* CPU time of all its threads, by its clock: no file is opened. Negative errno. */

@@ -16,7 +16,7 @@
 #define WATCH_MAGIC "WTCH"
 #define ANSWER_BYTES (4 + 1 + 8 + 8 + 1 + RANK_CARD_NUMBERS / 8 + 1 + 4 + 4)
 #define CHILDREN_THREADS_MAX 16 /* of a process, in one answer */
-#define ANSWERS_AT_ONCE 16	/* each message wakes the daemon: with 64 ranks, 4 times a second instead of 64 */
+#define ANSWERS_AT_ONCE 16	/* processes in one message: each message wakes the daemon */
 
 static const struct worker_kind rank_watch_kind = {
 	.name = "rank watcher",
@@ -221,7 +221,7 @@ int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched 
 
 bool rank_watch_is_question(const struct worker_task *task)
 {
-	const struct rank_watch_question *question = (const void *)task->request; /* aligned */
+	const struct rank_watch_question *question = (const void *)task->request;
 
 	return task->size_bytes >= sizeof(*question) &&
 	       memcmp(question->magic, WATCH_MAGIC, sizeof(question->magic)) == 0 &&
@@ -253,7 +253,7 @@ static int rank_watch_send(struct wire_writer *answer)
 
 int rank_watch_serve(const struct worker_task *task)
 {
-	const struct rank_watch_question *question = (const void *)task->request; /* aligned */
+	const struct rank_watch_question *question = (const void *)task->request;
 	struct rank_watch_children children = {.left = RANK_WATCH_CHILDREN_MAX};
 	_cleanup_(wire_free) struct wire_writer answer = {0};
 	int r = 0;

@@ -24,10 +24,11 @@
 #define READING_NS (30 * NSEC_PER_SEC)	 /* an answer of a worker comes earlier, or its end */
 #define UNREADABLE_NS (5 * NSEC_PER_SEC) /* until a process that could not be read is tried again, then twice that */
 #define ALIVE_INTERVAL_NS NSEC_PER_SEC
-#define ALIVE_INTERVAL_REPORTED_NS (5 * NSEC_PER_SEC) /* of children, and where the kernel reports ends, of ranks */
-#define FAULTS_INTERVAL_NS NSEC_PER_SEC		      /* of the node's count: without one more, no rank has one more */
+#define ALIVE_INTERVAL_REPORTED_NS (5 * NSEC_PER_SEC) /* of children; of all where the kernel reports ends */
+#define FAULTS_INTERVAL_NS NSEC_PER_SEC /* between reads of the node's count: while it is the same, so is each rank's */
 #define CHILDREN_INTERVAL_NS (2 * NSEC_PER_SEC)
-#define CHILDREN_REPORTED_NS (60 * NSEC_PER_SEC) /* from then on, and so often, where the kernel reports forks */
+/* Where the kernel reports forks: the interval, of ranks that have been tracked for longer than it. */
+#define CHILDREN_REPORTED_NS (60 * NSEC_PER_SEC)
 #define STORE_INTERVAL_NS (60 * NSEC_PER_SEC)
 
 void ranks_set_proc_root(struct ranks *ranks, const char *root)
@@ -339,22 +340,15 @@ void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status)
 	tracked_end(ranks, tracked);
 }
 
-struct births {
-	struct ranks *ranks;
-	uint32_t uid; /* of the parent */
-	uint64_t now_ns;
-};
-
-static void found_child(void *arg, uint32_t pid)
+/* uid: of the parent. Examined wait_ns from now. */
+static void ranks_found_child(struct ranks *ranks, uint32_t pid, uint32_t uid, uint64_t now_ns, uint64_t wait_ns)
 {
-	const struct births *births = arg;
 	struct rank_candidate candidate;
 
-	if (tracked_find(births->ranks, pid) || rank_queue_get(births->ranks->queue, pid, &candidate))
+	if (tracked_find(ranks, pid) || rank_queue_get(ranks->queue, pid, &candidate))
 		return;
-	candidate = (struct rank_candidate){
-		.pid = pid, .uid = births->uid, .since_ns = births->now_ns, .due_ns = births->now_ns};
-	ranks_enqueue(births->ranks, &candidate);
+	candidate = (struct rank_candidate){.pid = pid, .uid = uid, .since_ns = now_ns, .due_ns = now_ns + wait_ns};
+	ranks_enqueue(ranks, &candidate);
 }
 
 void ranks_on_fork(struct ranks *ranks, uint32_t pid, uint32_t child_pid)
@@ -363,7 +357,7 @@ void ranks_on_fork(struct ranks *ranks, uint32_t pid, uint32_t child_pid)
 
 	/* Most execute a program next, which is reported, too. */
 	if (tracked)
-		found_child(&(struct births){ranks, tracked->rank.uid, monotonic_ns() + FIRST_CHECK_NS}, child_pid);
+		ranks_found_child(ranks, child_pid, tracked->rank.uid, monotonic_ns(), FIRST_CHECK_NS);
 }
 
 void ranks_set_reported(struct ranks *ranks, bool on)
@@ -393,7 +387,7 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 
 		tracked_end(ranks, tracked);
 		if (reused)
-			found_child(&(struct births){ranks, uid, now_ns}, watched->pid);
+			ranks_found_child(ranks, watched->pid, uid, now_ns, 0);
 		return;
 	}
 	tracked->missing = missing;
@@ -405,8 +399,8 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 	if (watched->wants_children)
 		tracked->cursor = watched->cursor;
 	for (uint32_t i = 0; i < watched->children; i++)
-		found_child(&(struct births){ranks, tracked->rank.uid, now_ns},
-			(uint32_t)wire_number(watched->child + 4 * (size_t)i, 4));
+		ranks_found_child(
+			ranks, (uint32_t)wire_number(watched->child + 4 * (size_t)i, 4), tracked->rank.uid, now_ns, 0);
 	if (watched->wants_card)
 		rank_card_take(ranks, tracked, watched->has_nodes ? &watched->nodes : NULL, now_ns);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of /proc against made-up processes, some hostile, and against ourselves. */
+#include <fcntl.h>
+
 #include "daemon/base/procfs.h"
 #include "tests/test.h"
 #include "tests/unit/fake_proc.h"
@@ -178,6 +180,26 @@ TEST_WITH(test_ourselves, setup, teardown)
 	free(text);
 	assert_int_equal(procfs_cgroup("/proc", pid, &text), 0);
 	free(text);
+}
+
+/* A file is kept open only where its descriptor leaves others enough. */
+TEST(test_files_kept)
+{
+	int filler[PROCFS_FILES_KEPT], fillers = 0, fd = -1;
+	struct procfs_status status;
+
+	assert_int_equal(procfs_status_again("/proc", (uint32_t)getpid(), &fd, &status), 0);
+	assert_true(fd >= 0);
+	closep(&fd);
+	fd = -1;
+	do
+		filler[fillers] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (filler[fillers] >= 0 && filler[fillers++] < PROCFS_FILES_KEPT - 1);
+	assert_int_equal(procfs_status_again("/proc", (uint32_t)getpid(), &fd, &status), 0);
+	assert_int_equal(fd, -1);
+	assert_int_equal(status.parent_pid, getppid());
+	while (fillers)
+		close(filler[--fillers]);
 }
 
 TEST_MAIN(NULL, NULL)
