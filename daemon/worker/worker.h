@@ -100,7 +100,7 @@ void worker_program(const char *name, char *ret, size_t size);
 /* The program's side. */
 
 struct worker_task {
-	const uint8_t *request;
+	const uint8_t *request; /* aligned to 8 bytes */
 	size_t size_bytes;
 	int fd[WORKER_FDS_MAX];
 	unsigned fds;

@@ -164,22 +164,22 @@ static int worker_child_serve(const struct worker_request_message *message, size
 	unsigned fds, int (*serve)(const struct worker_task *task))
 {
 	struct worker_task task = {.size_bytes = (size_t)message->size_bytes};
-	unsigned mapped_fds;
 	void *mapped;
 	int r = worker_child_map(message, here_bytes, fd, fds, &task.request, &mapped);
 
 	if (r < 0)
 		return r;
-	mapped_fds = mapped ? 1 : 0;
-	if (mapped)
-		close(fd[0]);
-	task.fds = fds - mapped_fds;
-	if (task.fds > WORKER_FDS_MAX)
+	if (mapped) {
+		close(*fd++);
+		fds--;
+	}
+	if (fds > WORKER_FDS_MAX)
 		return -EPROTO;
-	memcpy(task.fd, fd + mapped_fds, task.fds * sizeof(int));
+	task.fds = fds;
+	memcpy(task.fd, fd, fds * sizeof(int));
 	r = serve(&task);
-	for (unsigned i = 0; i < task.fds; i++)
-		close(task.fd[i]);
+	for (unsigned i = 0; i < fds; i++)
+		close(fd[i]);
 	if (mapped)
 		munmap(mapped, task.size_bytes);
 	return r < 0 ? r : worker_child_finish();

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "daemon/worker/worker.h"
+#include "daemon/worker/worker_wire.h"
 
 #include "tests/test.h"
 
@@ -99,6 +100,13 @@ TEST_WITH(test_answers, start, stop)
 	memset(big, 'e', 300000);
 	assert_int_equal(end_of(&once, big, &heard), WORKER_ANSWERED);
 	assert_int_equal(heard.size_bytes, 300001);
+	/* As many bytes as a message takes, one less and one more. */
+	for (size_t size_bytes = WORKER_INLINE_BYTES - 1; size_bytes <= WORKER_INLINE_BYTES + 1; size_bytes++) {
+		big[size_bytes - 1] = 0;
+		assert_int_equal(end_of(&once, big, &heard), WORKER_ANSWERED);
+		assert_int_equal(heard.size_bytes, size_bytes);
+		big[size_bytes - 1] = 'e';
+	}
 	free(big);
 	assert_int_equal(end_of(&once, "rlimits", &heard), WORKER_ANSWERED);
 	assert_string_equal(heard.text, "good");
