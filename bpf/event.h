@@ -38,7 +38,7 @@ enum rt_kind {
 	RT_KIND_WAIT = 19,	    /* syscalls.h: a system call that took long, of a thread that runs Python */
 	RT_KIND_WAIT_STACK = 20,    /* syscalls.h: a stack that such calls refer to, as RT_KIND_STACK */
 	RT_KIND_MEMORY_CODE = 21,   /* memory.h: a code object of the stacks that follow, as RT_KIND_CODE */
-	RT_KIND_FORK = 22,	    /* proc.h: a rank has made a process */
+	RT_KIND_FORK = 22,	    /* proc.h: a rank forked a process */
 	RT_KIND_MAX
 };
 

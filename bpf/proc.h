@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Payload of the process collector: a process executed a new image, or ended, or a rank has made one. */
+/* Payload of the process collector: a process executed a new image or ended, or a rank forked. */
 #ifndef RANKTRACE_PROC_H
 #define RANKTRACE_PROC_H
 

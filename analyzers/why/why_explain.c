@@ -179,7 +179,7 @@ static int why_compare_other(const void *a, const void *b)
 	return ORDER(y, x);
 }
 
-/* Work of the activity was time off the CPU. */
+/* Moves time from the activity's work to its time off the CPU. */
 static void why_take_shorts(struct why_split *split, enum activity a, double ready_ns, double blocked_ns)
 {
 	split->part[a][WHY_READY] += ready_ns;
@@ -189,7 +189,7 @@ static void why_take_shorts(struct why_split *split, enum activity a, double rea
 	split->short_blocked_ns -= blocked_ns;
 }
 
-/* Of each activity by its work, and no more than that. */
+/* From each activity in proportion to its work, and no more than that. */
 static void why_take_shorts_of_all(struct why_split *split)
 {
 	double ready_ns = split->short_ready_ns, blocked_ns = split->short_blocked_ns, sum = 0;
@@ -203,8 +203,8 @@ static void why_take_shorts_of_all(struct why_split *split)
 }
 
 /*
- * Short times off the CPU are no work. What there is more of them than usual, was where the step works longest longer,
- * as far as it does, then where it does next: other activities may work longer on the CPU alone, as caches are cold.
+ * Short times off the CPU are no work. What exceeds the usual is taken from the activity whose work grew most, up to that
+ * growth, then from the next: others may work longer on the CPU alone, because caches are cold.
  */
 static void why_place_shorts(struct why_mean *chosen, struct why_mean *usual, bool usual_known)
 {

@@ -312,7 +312,7 @@ struct online {
 	struct online_published published[ONLINE_PUBLISHED_MAX];
 	struct online_process ended[FINDINGS_ENDED];
 	unsigned ended_next;
-	size_t slots, slots_used; /* a rank has the lowest free one */
+	size_t slots, slots_used; /* slots from slots_used on never had a rank */
 	struct online_process slot[];
 };
 

@@ -28,7 +28,7 @@ struct rank_allocs {
 struct allocs {
 	struct context *context;
 	uint64_t rows, not_followed;
-	size_t slots, slots_used; /* a rank has the lowest free one */
+	size_t slots, slots_used; /* slots from slots_used on never had a rank */
 	struct rank_allocs slot[];
 };
 

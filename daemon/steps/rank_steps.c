@@ -34,7 +34,7 @@ struct rank_steps {
 		const struct rank_steps_observer *observer; /* NULL: free */
 		void *arg;
 	} observers[RANK_STEPS_OBSERVERS];
-	size_t slots, slots_used; /* a rank has the lowest free one */
+	size_t slots, slots_used; /* slots from slots_used on never had a rank */
 	uint64_t in_flight_next_ns;
 	bool in_flight_rows; /* the table has rows */
 	struct rank_steps_state slot[];

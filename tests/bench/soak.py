@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 MARKS_A_STEP = 8  # of bench_burst
 STORE_MIB = 64
 BUDGET_MIB = 128
-EVERY_S = 15  # as often as a collector of metrics asks
+EVERY_S = 15  # a usual interval of scrapes
 SETTLED_S = 120  # until then ranks are found and read
 
 
