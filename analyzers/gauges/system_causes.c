@@ -23,13 +23,12 @@ struct system_name {
 };
 
 struct system_rank {
-	int64_t instance;
 	int32_t rank;
 	uint32_t uid;
 	char job[64];
 	uint64_t last_ns;
 	uint64_t second[SYSTEM_CAUSES_SECONDS]; /* watched; its number modulo the length */
-	float of_ns[SYSTEM_CAUSES_MAX][SYSTEM_CAUSES_SECONDS];
+	float of_ns[SYSTEM_CAUSES_SECONDS][SYSTEM_CAUSES_MAX];
 	struct system_name longest[SYSTEM_CAUSES_MAX]; /* call of the last minute */
 };
 
@@ -37,6 +36,7 @@ struct system_causes {
 	size_t words;
 	const char *word[SYSTEM_CAUSES_MAX];
 	struct system_rank *rank[SYSTEM_CAUSES_RANKS_MAX]; /* NULL: none so far */
+	int64_t instance[SYSTEM_CAUSES_RANKS_MAX];	   /* of rank[] */
 };
 
 struct system_causes *system_causes_new(void)
@@ -55,7 +55,7 @@ struct system_causes *system_causes_free(struct system_causes *causes)
 static struct system_rank *system_rank_find(const struct system_causes *causes, int64_t instance)
 {
 	for (size_t i = 0; i < SYSTEM_CAUSES_RANKS_MAX; i++)
-		if (causes->rank[i] && causes->rank[i]->instance == instance)
+		if (causes->instance[i] == instance && causes->rank[i])
 			return causes->rank[i];
 	return NULL;
 }
@@ -63,20 +63,21 @@ static struct system_rank *system_rank_find(const struct system_causes *causes, 
 /* A free place, else that of the rank that was seen last longest ago; NULL: no memory. */
 static struct system_rank *system_rank_new(struct system_causes *causes, const struct system_causes_who *who)
 {
-	struct system_rank **oldest = &causes->rank[0], *rank;
+	struct system_rank *rank;
+	size_t oldest = 0;
 
-	for (size_t i = 0; i < SYSTEM_CAUSES_RANKS_MAX && *oldest; i++)
-		if (!causes->rank[i] || causes->rank[i]->last_ns < (*oldest)->last_ns)
-			oldest = &causes->rank[i];
-	rank = *oldest ? *oldest : malloc(sizeof(**oldest));
+	for (size_t i = 0; i < SYSTEM_CAUSES_RANKS_MAX && causes->rank[oldest]; i++)
+		if (!causes->rank[i] || causes->rank[i]->last_ns < causes->rank[oldest]->last_ns)
+			oldest = i;
+	rank = causes->rank[oldest] ? causes->rank[oldest] : malloc(sizeof(*rank));
 	if (!rank)
 		return NULL;
 	memset(rank, 0, sizeof(*rank));
-	rank->instance = who->instance;
 	rank->rank = who->rank;
 	rank->uid = who->uid;
 	snprintf(rank->job, sizeof(rank->job), "%s", who->job);
-	*oldest = rank;
+	causes->rank[oldest] = rank;
+	causes->instance[oldest] = who->instance;
 	return rank;
 }
 
@@ -94,8 +95,7 @@ void system_causes_watch(struct system_causes *causes, const struct system_cause
 	if (rank->second[slot] == second)
 		return;
 	rank->second[slot] = second;
-	for (size_t i = 0; i < SYSTEM_CAUSES_MAX; i++)
-		rank->of_ns[i][slot] = 0;
+	memset(rank->of_ns[slot], 0, sizeof(rank->of_ns[slot]));
 }
 
 /* SYSTEM_CAUSES_MAX: no place is left. */
@@ -121,7 +121,7 @@ void system_causes_add(struct system_causes *causes, int64_t instance, uint64_t 
 	/* Between two rounds of system_causes_watch(): the newest second. */
 	if (rank->second[slot] != time_ns / SECOND_NS)
 		slot = rank->last_ns / SECOND_NS % SYSTEM_CAUSES_SECONDS;
-	rank->of_ns[cause][slot] += (float)duration_ns;
+	rank->of_ns[slot][cause] += (float)duration_ns;
 	if (name[0] && (duration_ns >= rank->longest[cause].duration_ns ||
 			       rank->longest[cause].time_ns + NAME_FRESH_NS < time_ns)) {
 		rank->longest[cause] = (struct system_name){.duration_ns = duration_ns, .time_ns = time_ns};
@@ -139,7 +139,7 @@ static double system_rank_part(const struct system_rank *rank, size_t cause, uin
 		if (!rank->second[i] || rank->second[i] * SECOND_NS < since_ns ||
 			rank->second[i] * SECOND_NS >= until_ns)
 			continue;
-		sum_ns += (double)rank->of_ns[cause][i];
+		sum_ns += (double)rank->of_ns[i][cause];
 		seconds++;
 	}
 	return seconds ? sum_ns / (double)(seconds * SECOND_NS) : NAN;

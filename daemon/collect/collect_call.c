@@ -61,7 +61,7 @@ struct call {
 	char reason[COLLECTOR_NOTE_BYTES];
 	const char **pattern;	   /* libraries in the table, NULL-terminated */
 	uint64_t regroup_since_ns; /* regroup is due since */
-	size_t watches;
+	size_t watches;		   /* used so far, of ranks_max */
 	struct watch *watch;
 };
 
@@ -307,8 +307,7 @@ static int call_open(struct context *context, void **ret_state)
 		return r;
 	log_info("call", "attaching through %s", call_engine_mode_name(mode));
 	call->attach = call_engine_attach(call->engine, &call->table);
-	call->watches = context->config.ranks_max;
-	call->watch = calloc(call->watches, sizeof(*call->watch));
+	call->watch = calloc(context->config.ranks_max, sizeof(*call->watch));
 	call->libraries = collect_call_libraries(call);
 	if (!call->watch || !call->libraries)
 		return -ENOMEM;
@@ -445,6 +444,8 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 	}
 	if (!watch)
 		watch = collect_call_watch(call, 0);
+	if (!watch && call->watches < call->context->config.ranks_max)
+		watch = &call->watch[call->watches++];
 	if (!watch || watch->instance)
 		return;
 	*watch = (struct watch){.pid = rank->pid,

@@ -48,7 +48,7 @@ struct marker {
 	uint64_t events;
 	uint64_t not_ranks;	    /* events of processes that are not ranks */
 	struct marker_counts ended; /* of ended ranks */
-	size_t watches;
+	size_t watches;		    /* used so far, of ranks_max */
 	struct watch *watch;
 	char reason[COLLECTOR_NOTE_BYTES];
 };
@@ -214,8 +214,7 @@ static int marker_open(struct context *context, void **ret_state)
 		.usdt_provider = "ranktrace",
 		.usdt_name = "batch"};
 	marker->table = (struct probe_table){&marker->row, 1};
-	marker->watches = context->config.ranks_max;
-	marker->watch = calloc(marker->watches, sizeof(*marker->watch));
+	marker->watch = calloc(context->config.ranks_max, sizeof(*marker->watch));
 	if (!marker->watch) {
 		marker_close(marker);
 		return -ENOMEM;
@@ -397,6 +396,8 @@ static void marker_rank(void *state, const struct rank *rank, enum rank_change c
 	}
 	if (!watch)
 		watch = collect_marker_watch(marker, 0);
+	if (!watch && marker->watches < marker->context->config.ranks_max)
+		watch = &marker->watch[marker->watches++];
 	if (!watch || watch->instance || !rank->instance)
 		return;
 	*watch = (struct watch){

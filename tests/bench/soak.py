@@ -91,6 +91,8 @@ class Soak:
 
     def run(self):
         while json.loads(self.control("status", "--json"))["self"]["ranks"] < self.arguments.ranks:
+            if any(rank.poll() is not None for rank in self.ranks):
+                sys.exit("a rank has ended at its start")
             time.sleep(0.5)
         for level in filter(None, self.arguments.levels.split(",")):
             print(self.control("set", f"{level}=true").strip(), flush=True)
