@@ -33,6 +33,16 @@ static FILE *replace_create(const char *path)
 	return f;
 }
 
+int replace_written(FILE *out)
+{
+	if (fflush(out) != 0)
+		return -errno;
+	if (!ferror(out))
+		return 0;
+	/* The stream does not keep the error of an earlier write; the next write fails in the same way. */
+	return write(fileno(out), "\n", 1) < 0 ? -errno : -EIO;
+}
+
 int replace_begin(struct replace *replace, const char *path)
 {
 	struct stat st;
@@ -58,11 +68,9 @@ int replace_begin(struct replace *replace, const char *path)
 int replace_end(struct replace *replace, int failed, bool sync)
 {
 	bool plain = replace->fresh[0];
-	int r = failed;
+	int r = failed < 0 ? failed : replace_written(replace->out);
 
-	errno = EIO;
-	if (r == 0 && (fflush(replace->out) != 0 || ferror(replace->out) ||
-			      (sync && plain && fsync(fileno(replace->out)) < 0)))
+	if (r == 0 && sync && plain && fsync(fileno(replace->out)) < 0)
 		r = -errno;
 	if (fclose(replace->out) != 0 && r == 0)
 		r = -errno;

@@ -13,6 +13,8 @@ struct replace {
 	FILE *out;
 };
 
+/* 0, or the negative errno of the write that failed. Flushes the stream; after a failure what was written is not whole. */
+int replace_written(FILE *out);
 /*
  * Begins a file: PATH.new beside it, a new one: an old file of that name is removed, a link is not followed. A device
  * or a pipe is written as it is. 0 or a negative errno (-EISDIR: a folder).

@@ -5,7 +5,6 @@
  * Exit codes: 0 done, with findings or without; 1 some of it could not be read or judged, 2
  * usage.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,9 +134,7 @@ static int cmd_analyze_report(const struct analyze *analyze, const struct analys
 	cmd_analyze_show(analyze, rows, analysis);
 	json_decref(rows);
 	cmd_analyze_say_read(analyze, analysis);
-	if (fflush(stdout) != 0 || ferror(stdout))
-		return tool_fail(1, "cannot write: %s", strerror(errno));
-	return analysis->failed ? 1 : 0;
+	return tool_written() || analysis->failed ? 1 : 0;
 }
 
 static int cmd_analyze_run(const struct analyze *analyze)

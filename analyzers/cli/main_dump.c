@@ -103,7 +103,7 @@ static int cmd_dump_run(struct dump *dump)
 	struct dump_options *options = &dump->options;
 	struct dump_result result;
 	char error[PATH_MAX + 256] = "";
-	int status = 0;
+	int status;
 
 	umask(027);
 	if (options->extend) {
@@ -116,8 +116,7 @@ static int cmd_dump_run(struct dump *dump)
 		return tool_fail(1, "%s", error);
 	if (!options->extend)
 		cmd_dump_show(dump, &result);
-	if (fflush(stdout) != 0 || ferror(stdout))
-		status = tool_fail(1, "cannot write: %s", strerror(errno));
+	status = tool_written();
 	dump_files_free(result.files);
 	return status;
 }

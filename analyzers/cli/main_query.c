@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/replace.h"
 #include "analyzers/base/term.h"
 #include "analyzers/base/units.h"
 #include "analyzers/cli/output.h"
@@ -130,7 +131,8 @@ static int cmd_query_run(const struct query *query, const char *sql)
 	rc = output_rows(stdout, statement, query->format);
 	if (rc != SQLITE_DONE) {
 		if (ferror(stdout))
-			snprintf(error, sizeof(error), "cannot write the result: %s", strerror(errno));
+			snprintf(error, sizeof(error), "cannot write the result: %s",
+				strerror(-replace_written(stdout)));
 		else
 			reader_error(reader, error, sizeof(error));
 	}

@@ -61,20 +61,14 @@ struct program {
 	struct stores stores;
 };
 
-static int cmd_report_write_to(FILE *out, const struct program *program, const struct report *report)
-{
-	program->render(out, report);
-	return fflush(out) == 0 && !ferror(out) ? 0 : -errno;
-}
-
 static int cmd_report_write_output(const struct program *program, const struct report *report)
 {
 	char error[512];
 
-	if (!program->output || strcmp(program->output, "-") == 0)
-		return cmd_report_write_to(stdout, program, report) == 0
-			       ? 0
-			       : tool_fail(1, "cannot write: %s", strerror(errno));
+	if (!program->output || strcmp(program->output, "-") == 0) {
+		program->render(stdout, report);
+		return tool_written();
+	}
 	if (publish_file(program->output, program->render, report, error, sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
 	return 0;

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "analyzers/base/replace.h"
 #include "analyzers/cli/memory_read.h"
 
 #define MAP_MAX 240 /* snapshots of a device, two hours of them, and failed requests: the newest ones */
@@ -135,12 +136,12 @@ static int map_write(const void *arg, FILE *out)
 	      "<script id=\"data\" type=\"application/json\">",
 		out);
 	if (json_dump_callback(page->data, map_put, out, JSON_COMPACT) < 0)
-		return -EIO;
+		return replace_written(out) ?: -EIO;
 	fprintf(out,
 		"</script>\n<footer>Made by ranktrace " RANKTRACE_VERSION
 		".</footer>\n<script>\n%s</script></body></html>\n",
 		flame_map_js);
-	return ferror(out) ? -EIO : 0;
+	return replace_written(out);
 }
 
 int cmd_memory_map(struct cmd_memory *cmd, const char *output)

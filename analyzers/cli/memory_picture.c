@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/replace.h"
 #include "analyzers/base/text.h"
 #include "analyzers/cli/memory_read.h"
 #include "analyzers/cli/profile_run.h"
@@ -271,7 +272,7 @@ static int picture_pickle(const void *arg, FILE *out)
 	for (int64_t i = 0; i < devices; i++)
 		fputs("]a", out);
 	fputs("s.", out);
-	return ferror(out) ? -EIO : 0;
+	return replace_written(out);
 }
 
 #define PICTURE_SNAPSHOT "snapshot"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/replace.h"
 #include "analyzers/base/utf8.h"
 
 int trace_open(const struct trace_format *format, const struct trace_options *options, struct trace **ret)
@@ -98,8 +99,8 @@ int trace_finish(struct trace *trace)
 	timeline_trace_begin(trace);
 	if (trace->format->end)
 		trace->format->end(trace);
-	if (!trace->error && (fflush(trace->options.out) != 0 || ferror(trace->options.out)))
-		trace->error = errno ? -errno : -EIO;
+	if (!trace->error)
+		trace->error = replace_written(trace->options.out);
 	return trace->error;
 }
 

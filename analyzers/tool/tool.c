@@ -89,7 +89,9 @@ int tool_fail_write(const char *path, int error)
 
 int tool_written(void)
 {
-	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
+	int r = replace_written(stdout);
+
+	return r < 0 ? tool_fail(1, "cannot write: %s", strerror(-r)) : 0;
 }
 
 int tool_save(const char *what, const char *output, bool for_terminal, int (*write)(const void *arg, FILE *out),

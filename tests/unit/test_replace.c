@@ -63,8 +63,21 @@ TEST(test_fails)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	r = replace_file(folder, "state", put_much, "three\n");
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	assert_true(r < 0);
+	assert_int_equal(r, -EFBIG);
 	expect("two\n");
+}
+
+/* A stream keeps no error of an early write. */
+TEST(test_says_why)
+{
+	struct replace replace;
+
+	assert_int_equal(replace_begin(&replace, "/dev/full"), 0);
+	put_much(replace.out, "four\n");
+	assert_int_equal(replace_end(&replace, 0, false), -ENOSPC);
+	assert_int_equal(replace_begin(&replace, "/dev/full"), 0);
+	put_text(replace.out, "four\n");
+	assert_int_equal(replace_end(&replace, 0, false), -ENOSPC);
 }
 
 int main(void)
