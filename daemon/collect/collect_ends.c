@@ -18,7 +18,6 @@
 #include "bpf/ends.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
-#include "daemon/collect/wait_stacks.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"

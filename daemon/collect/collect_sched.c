@@ -14,7 +14,7 @@
 
 #include "bpf/sched.h"
 #include "daemon/collect/collector.h"
-#include "daemon/collect/syscall_names.h"
+#include "daemon/base/syscall_names.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"

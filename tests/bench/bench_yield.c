@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 
 #include "daemon/base/util.h"
-#include "daemon/collect/syscall_names.h"
+#include "daemon/base/syscall_names.h"
 #include "syscalls.skel.h"
 
 enum mode { OFF, ON, COUNTED, MODES };

@@ -21,7 +21,7 @@
 #include "bpf/quota.h"
 #include "bpf/syscalls.h"
 #include "daemon/base/util.h"
-#include "daemon/collect/syscall_names.h"
+#include "daemon/base/syscall_names.h"
 #include "syscalls.skel.h"
 
 #include "tests/test.h"

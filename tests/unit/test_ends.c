@@ -2,7 +2,6 @@
 /* How processes end, in words; and which stack is that of a stage. */
 #include <signal.h>
 
-#include "daemon/collect/wait_stacks.h"
 #include "daemon/ranks/end_words.h"
 #include "daemon/stacks/profile_rank.h"
 #include "tests/test.h"

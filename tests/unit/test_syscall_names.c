@@ -4,7 +4,7 @@
 
 #include "bpf/syscalls.h"
 #include "daemon/base/util.h"
-#include "daemon/collect/syscall_names.h"
+#include "daemon/base/syscall_names.h"
 
 #include "tests/test.h"
 

@@ -7,7 +7,7 @@
 
 #include "bpf/syscalls.h"
 #include "daemon/base/util.h"
-#include "daemon/collect/syscall_names.h"
+#include "daemon/base/syscall_names.h"
 #include "syscall_list.h"
 
 static const char *const syscall_names[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/collect/wait_stacks.h"
 
-#include "daemon/collect/syscall_names.h"
+#include "daemon/base/syscall_names.h"
 #include "daemon/core/context.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/store/store.h"
 
 void wait_stacks_add(struct wait_stacks *waits, const struct rt_wait_event *wait)

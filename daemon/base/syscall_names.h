@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and kinds of this machine's system calls, of those that the kernel headers of the build know. */
-#ifndef RANKTRACE_DAEMON_COLLECT_SYSCALL_NAMES_H
-#define RANKTRACE_DAEMON_COLLECT_SYSCALL_NAMES_H
+#ifndef RANKTRACE_DAEMON_BASE_SYSCALL_NAMES_H
+#define RANKTRACE_DAEMON_BASE_SYSCALL_NAMES_H
 
 #include <stdint.h>
 
