@@ -179,11 +179,11 @@ def other_work_ns(answer, mine):
     return sum(p["excess_ns"] for p in answer["parts"] if p["what"] == "work" and not mine(p) and p["activity"] not in ("dataloader", "checkpoint"))
 
 
-def own_growth_ns(file, since_s, until_s, before_s):
-    """By the clock of the rank's thread: CPU time of a step from since to until, less that of the second quarter, by length, of those before."""
+def own_growth_ns(file, since_s, until_s):
+    """By the clock of the rank's thread: CPU time of a step from since to until, less that of the second quarter, by length, of all others, which `why` calls usual."""
     steps = [tuple(map(int, line.split())) for line in file.read_text(encoding="ascii").splitlines()[1:-1]]
     chosen = [cpu for end, _, cpu in steps if since_s <= end / 1e9 < until_s]
-    usual = sorted((wall, cpu) for end, wall, cpu in steps if end / 1e9 < before_s)
+    usual = sorted((wall, cpu) for end, wall, cpu in steps if not since_s <= end / 1e9 < until_s)
     usual = usual[len(usual) // 4 : len(usual) // 2]
     return sum(chosen) / len(chosen) - sum(cpu for _, cpu in usual) / len(usual)
 
@@ -252,7 +252,6 @@ class Session:
     def ask(self, word):
         """Whether the fault is explained."""
         undo = getattr(self.faults, word)()
-        begun_s = time.time()
         time.sleep(1)
         since_s = round(time.time() + 0.5)
         since = time.strftime("%F %T", time.localtime(since_s))
@@ -275,7 +274,7 @@ class Session:
         # What this machine's other processes took is no part of the fault's.
         others = sum(p["excess_ns"] for p in answer["parts"] if p["what"] == "ready" and not mine(p))
         work = other_work_ns(answer, mine)
-        own = max(0, min(work, own_growth_ns(self.folder / "own", since_s, until_s, begun_s)))
+        own = max(0, min(work, own_growth_ns(self.folder / "own", since_s, until_s)))
         rest = answer["excess_ns"] - others - own
         share = given / rest if rest > 0 else 0
         other, gained = gained_most(answer, mine)
