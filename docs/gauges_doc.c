@@ -39,7 +39,9 @@ static const char head[] =
 
 static const char *const kinds[] = {[GAUGE_LEVEL] = "as read",
 	[GAUGE_COUNT] = "as read; each change is a row",
-	[GAUGE_RATE] = "increase a second of a counter"};
+	[GAUGE_RATE] = "increase a second of a counter",
+	[GAUGE_LOSS_COUNT] = "as read; each change is a row; findings of the network show its growth",
+	[GAUGE_LOSS_RATE] = "increase a second of a counter; findings of the network show its growth"};
 
 static void print_step(const struct gauge *gauge)
 {

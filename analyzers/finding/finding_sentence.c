@@ -157,6 +157,25 @@ static void sentence_system(struct sentence *sentence)
 		text_add(&sentence->text, " (%s %.0f %%)", peers ? "its peers" : "before", system->peers);
 }
 
+/* "; the network: packets received and dropped (eth0) 340 a second (before 2)" */
+static void sentence_network(struct sentence *sentence)
+{
+	const struct finding_evidence *network = sentence_evidence(sentence->finding, "network");
+
+	if (!network || !isfinite(network->value))
+		return;
+	text_add(&sentence->text, "; the network: ");
+	text_name(&sentence->text, network->detail, sizeof(network->detail));
+	text_add(&sentence->text, " ");
+	text_value(&sentence->text, network->value, "");
+	text_add(&sentence->text, " a second");
+	if (!isfinite(network->peers))
+		return;
+	text_add(&sentence->text, " (before ");
+	text_value(&sentence->text, network->peers, "");
+	text_add(&sentence->text, ")");
+}
+
 /* "rank 3 (node-a, card 1)"; "ranks 3-7"; false: of no rank. */
 static bool sentence_who(struct sentence *sentence)
 {
@@ -695,6 +714,7 @@ void finding_write_sentence(struct finding *finding)
 		(size_t)finding->state >= FINDING_STATE_MAX)
 		return;
 	write[finding->kind](&sentence);
+	sentence_network(&sentence);
 	sentence_cost(&sentence);
 	sentence_end(&sentence);
 	text_end(&sentence.text);

@@ -11,6 +11,7 @@
 #include "analyzers/base/units.h"
 #include "analyzers/finding/finding_advice.h"
 #include "analyzers/gauges/card_gauges.h"
+#include "analyzers/gauges/network_gauges.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
 #include "daemon/gauges/gauges.h"
@@ -282,6 +283,7 @@ void online_publish(void *arg, const struct finding *finding)
 	online_publish_far(online, &f);
 	(void)card_gauges_explain(
 		gauges_cards(online->context->gauges), now_ns, store_utc_ns(online->context->store, now_ns), &f);
+	(void)network_gauges_explain(gauges_network(online->context->gauges), now_ns, &f);
 	online_system_explain(online, &f);
 	if (online->ending && !online_publish_is_over(f.state)) {
 		f.state = f.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;

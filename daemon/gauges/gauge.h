@@ -17,6 +17,9 @@ enum gauge_kind {
 	GAUGE_LEVEL, /* as read: temperature; noise below `step` writes no row before its time */
 	GAUGE_COUNT, /* as read: a counter of errors, a width; every change is a row */
 	GAUGE_RATE,  /* read as a counter, kept as its increase a second */
+	/* As the two before, of what the network lost or held back: findings show where it grew, with `help`. */
+	GAUGE_LOSS_COUNT,
+	GAUGE_LOSS_RATE,
 };
 
 /* What is measured. Names and units are public (docs/gauges.md). */
@@ -27,6 +30,16 @@ struct gauge {
 	double step;  /* a change by more than this begins a new row at once; 0: any change */
 	const char *help;
 };
+
+static inline bool gauge_is_rate(const struct gauge *gauge)
+{
+	return gauge->kind == GAUGE_RATE || gauge->kind == GAUGE_LOSS_RATE;
+}
+
+static inline bool gauge_is_loss(const struct gauge *gauge)
+{
+	return gauge->kind == GAUGE_LOSS_COUNT || gauge->kind == GAUGE_LOSS_RATE;
+}
 
 /* Where the machine shows itself; of tests: folders and libraries of their own. */
 struct gauge_roots {

@@ -24,14 +24,14 @@ enum {
 
 static const struct gauge network_gauges[] = {
 	[RX_BYTES] = {"received", "bytes/s", GAUGE_RATE, 1, 256 * MIB, "bytes received"},
-	[RX_ERRORS] = {"receive_errors", "1", GAUGE_COUNT, 1, 0, "packets received with an error"},
-	[RX_DROPPED] = {"receive_drops", "1", GAUGE_COUNT, 1, 100, "packets received and dropped"},
+	[RX_ERRORS] = {"receive_errors", "1", GAUGE_LOSS_COUNT, 1, 0, "packets received with an error"},
+	[RX_DROPPED] = {"receive_drops", "1", GAUGE_LOSS_COUNT, 1, 100, "packets received and dropped"},
 	[TX_BYTES] = {"sent", "bytes/s", GAUGE_RATE, 1, 256 * MIB, "bytes sent"},
-	[TX_ERRORS] = {"send_errors", "1", GAUGE_COUNT, 1, 0, "packets not sent for an error"},
-	[TX_DROPPED] = {"send_drops", "1", GAUGE_COUNT, 1, 100, "packets dropped before they were sent"},
+	[TX_ERRORS] = {"send_errors", "1", GAUGE_LOSS_COUNT, 1, 0, "packets not sent for an error"},
+	[TX_DROPPED] = {"send_drops", "1", GAUGE_LOSS_COUNT, 1, 100, "packets dropped before they were sent"},
 	[LINK_CHANGES] = {"link_changes", "1", GAUGE_COUNT, 1, 0, "times the link went up or down"},
 	[SPEED] = {"speed", "bits/s", GAUGE_COUNT, 1e6, 0, "speed of the link"},
-	[RETRANSMITS] = {"tcp_retransmits", "1/s", GAUGE_RATE, 1, 100, "TCP segments sent again, all interfaces"},
+	[RETRANSMITS] = {"tcp_retransmits", "1/s", GAUGE_LOSS_RATE, 1, 100, "TCP segments sent again, all interfaces"},
 	[NETWORK_MAX] = {0},
 };
 

@@ -138,7 +138,7 @@ static void gauge_series_feed(struct gauge_serieses *serieses, struct series *se
 {
 	uint64_t before_ns = series->seen_ns;
 
-	if (series->gauge->kind == GAUGE_RATE && !gauge_series_rate(series, time_ns, value, &value)) {
+	if (gauge_is_rate(series->gauge) && !gauge_series_rate(series, time_ns, value, &value)) {
 		gauge_series_end_row(serieses, series);
 		series->seen_ns = time_ns;
 		series->newest = NAN;

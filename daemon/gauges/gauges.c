@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "analyzers/gauges/card_gauges.h"
+#include "analyzers/gauges/network_gauges.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/gauges/gauge_cards.h"
@@ -40,6 +41,7 @@ struct gauges_source {
 struct gauges {
 	struct context *context;
 	struct card_gauges *card_gauges;
+	struct network_gauges *network_gauges;
 	const struct gauges_observer *observer; /* NULL: none */
 	void *observer_arg;
 	struct gauge_cards known;
@@ -81,6 +83,9 @@ static void gauges_on_sample(void *arg, uint64_t time_ns, const struct gauge *ga
 	const struct gauges *gauges = ((const struct gauges_source *)arg)->gauges;
 
 	card_gauges_sample(gauges->card_gauges, time_ns, object, gauge->name, value);
+	if (gauge_is_loss(gauge))
+		network_gauges_sample(
+			gauges->network_gauges, time_ns, object, gauge->help, gauge_is_rate(gauge), value);
 	if (gauges->observer)
 		gauges->observer->sample(gauges->observer_arg, time_ns, object, gauge->name, value);
 }
@@ -282,7 +287,8 @@ int gauges_new_at(struct context *context, const struct gauge_roots *given, stru
 	gauges->context = context;
 	gauges->level = INFINITY; /* costs are not known yet */
 	gauges->card_gauges = card_gauges_new();
-	if (!gauges->card_gauges)
+	gauges->network_gauges = network_gauges_new();
+	if (!gauges->card_gauges || !gauges->network_gauges)
 		return -ENOMEM;
 	for (size_t i = 0; i < SOURCES; i++) {
 		struct gauges_source *source = &gauges->source[i];
@@ -318,6 +324,7 @@ struct gauges *gauges_free(struct gauges *gauges)
 	}
 	gauge_thread_free(gauges->shared, END_WAIT_NS);
 	card_gauges_free(gauges->card_gauges);
+	network_gauges_free(gauges->network_gauges);
 	if (gauges->context)
 		gauges->context->cards = NULL;
 	free(gauges);
@@ -341,6 +348,11 @@ void gauges_each(const struct gauges *gauges, gauges_newest newest, void *arg)
 struct card_gauges *gauges_cards(const struct gauges *gauges)
 {
 	return gauges ? gauges->card_gauges : NULL;
+}
+
+const struct network_gauges *gauges_network(const struct gauges *gauges)
+{
+	return gauges ? gauges->network_gauges : NULL;
 }
 
 static void gauges_group_status(

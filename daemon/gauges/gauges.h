@@ -20,6 +20,7 @@
 
 struct context;
 struct card_gauges;
+struct network_gauges;
 struct gauges;
 
 #define GAUGES_MAX 4096 /* gauges of all sources, times objects */
@@ -76,6 +77,8 @@ void gauges_each(const struct gauges *gauges, gauges_newest newest, void *arg);
 
 /* For card_gauges_explain(); NULL of NULL. */
 struct card_gauges *gauges_cards(const struct gauges *gauges);
+/* For network_gauges_explain(); NULL of NULL. */
+const struct network_gauges *gauges_network(const struct gauges *gauges);
 
 extern const struct gauge_source *const gauge_sources[];
 extern const unsigned gauge_sources_count;
