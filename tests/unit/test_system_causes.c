@@ -192,6 +192,25 @@ TEST_WITH(a_file_is_named_and_requests_beneath_are_not, setup, teardown)
 	assert_string_equal(finding.evidence[0].detail, "block writes (nvme0n1)");
 }
 
+/* A longer call is remembered for a minute. */
+TEST_WITH(the_file_of_a_call_is_a_recent_one, setup, teardown)
+{
+	struct finding finding;
+
+	for (unsigned i = 0; i < 120; i++) {
+		for (unsigned rank = 0; rank < RANKS; rank++)
+			watch(rank, "job");
+		system_causes_add(causes, 101, now_s * SECOND, "syncs of files", i == 20 ? "old" : "new",
+			(i == 20 ? 600 : 300) * MS);
+		now_s++;
+		finding = finding_of(1.33);
+		if (i != 75 && i != 85)
+			continue;
+		assert_non_null(explained(&finding));
+		assert_string_equal(finding.evidence[0].detail, i == 75 ? "syncs of files" : "syncs of files (new)");
+	}
+}
+
 /* More ranks, words and seconds than are kept. */
 TEST_WITH(bounds, setup, teardown)
 {
