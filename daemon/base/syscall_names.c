@@ -27,19 +27,26 @@ static const struct {
 	{SYS_pread64, RT_SYSCALL_FILE + RT_FILE_READ},
 	{SYS_readv, RT_SYSCALL_FILE + RT_FILE_READ},
 	{SYS_preadv, RT_SYSCALL_FILE + RT_FILE_READ},
+	{SYS_preadv2, RT_SYSCALL_FILE + RT_FILE_READ},
+	{SYS_copy_file_range, RT_SYSCALL_FILE + RT_FILE_READ}, /* its first argument is what it reads */
 	{SYS_write, RT_SYSCALL_FILE + RT_FILE_WRITE},
 	{SYS_pwrite64, RT_SYSCALL_FILE + RT_FILE_WRITE},
 	{SYS_writev, RT_SYSCALL_FILE + RT_FILE_WRITE},
 	{SYS_pwritev, RT_SYSCALL_FILE + RT_FILE_WRITE},
+	{SYS_pwritev2, RT_SYSCALL_FILE + RT_FILE_WRITE},
+	{SYS_sendfile, RT_SYSCALL_FILE + RT_FILE_WRITE}, /* its first argument is what it writes: a socket, too */
 	{SYS_fsync, RT_SYSCALL_FILE + RT_FILE_SYNC},
 	{SYS_fdatasync, RT_SYSCALL_FILE + RT_FILE_SYNC},
+	{SYS_sync_file_range, RT_SYSCALL_FILE + RT_FILE_SYNC},
 	{SYS_sendto, RT_SYSCALL_FILE + RT_FILE_SEND},
 	{SYS_sendmsg, RT_SYSCALL_FILE + RT_FILE_SEND},
-#ifdef SYS_open /* not on arm64 */
+#ifdef SYS_open /* neither on arm64 */
 	{SYS_open, RT_SYSCALL_FILE + RT_FILE_OPEN},
+	{SYS_creat, RT_SYSCALL_FILE + RT_FILE_OPEN},
 #endif
 	{SYS_openat, RT_SYSCALL_FILE + RT_FILE_OPEN},
 	{SYS_openat2, RT_SYSCALL_FILE + RT_FILE_OPEN},
+	{SYS_open_by_handle_at, RT_SYSCALL_FILE + RT_FILE_OPEN},
 	{SYS_sched_yield, RT_SYSCALL_LEFT_OUT},
 	{SYS_exit, RT_SYSCALL_LEFT_OUT},
 	{SYS_exit_group, RT_SYSCALL_LEFT_OUT},

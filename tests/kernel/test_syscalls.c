@@ -10,8 +10,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <bpf/bpf.h>
@@ -162,6 +164,42 @@ TEST(slow_calls_are_records)
 	read_sums(sum);
 	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
 	assert_int_equal(sum[RT_FILE_OPEN].count, 1); /* the one that failed */
+	stop();
+}
+
+#ifdef SYS_creat
+#define CREATE(path) (int)syscall(SYS_creat, path, 0600)
+#else
+#define CREATE(path) open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600)
+#endif
+
+TEST(rarer_calls_are_seen)
+{
+	char data[BYTES] = "";
+	struct iovec part = {data, sizeof(data)};
+	loff_t from = 0;
+	int to, in;
+
+	start(0, true);
+	to = CREATE(t.path);
+	in = open(t.path, O_RDONLY | O_CLOEXEC);
+	assert_true(to >= 0 && in >= 0);
+	assert_int_equal(pwritev2(to, &part, 1, 0, 0), BYTES);
+	assert_int_equal(preadv2(in, &part, 1, 0, 0), BYTES);
+	assert_int_equal(sync_file_range(to, 0, 0, SYNC_FILE_RANGE_WRITE), 0);
+	from = BYTES;
+	assert_int_equal(lseek(to, from, SEEK_SET), BYTES);
+	from = 0;
+	assert_int_equal(sendfile(to, in, &from, BYTES), BYTES);
+	from = 0;
+	assert_int_equal(copy_file_range(in, &from, to, NULL, BYTES, 0), BYTES);
+	assert_true(ring_buffer__consume(t.ring) >= 0);
+	assert_int_equal(t.count[RT_FILE_OPEN], 2);
+	assert_int_equal(t.count[RT_FILE_WRITE], 2);
+	assert_int_equal(t.count[RT_FILE_READ], 2);
+	assert_int_equal(t.count[RT_FILE_SYNC], 1);
+	close(to);
+	close(in);
 	stop();
 }
 
