@@ -9,10 +9,11 @@
 #include "bpf/event.h"
 
 enum rt_system_cause {
-	RT_SYSTEM_RECLAIM,    /* a thread freed memory, of the machine or of its control group, to get some */
-	RT_SYSTEM_COMPACTION, /* it moved pages, to get memory in one piece */
-	RT_SYSTEM_IRQ,	      /* interrupts while one of its threads ran */
-	RT_SYSTEM_SOFTIRQ,    /* the same, their later part: network, timers, block devices */
+	RT_SYSTEM_RECLAIM,	 /* a thread freed memory of the machine, to get some */
+	RT_SYSTEM_LIMIT_RECLAIM, /* the same of a control group that is at its limit */
+	RT_SYSTEM_COMPACTION,	 /* it moved pages, to get memory in one piece */
+	RT_SYSTEM_IRQ,		 /* interrupts while one of its threads ran */
+	RT_SYSTEM_SOFTIRQ,	 /* the same, their later part: network, timers, block devices */
 	RT_SYSTEM_BLOCK_READ, /* requests to block devices, from the queue to the end; several at a time count each */
 	RT_SYSTEM_BLOCK_WRITE,
 	RT_SYSTEM_RETRANSMIT, /* TCP segments that were sent again; no time */

@@ -23,9 +23,9 @@ struct network_gauges;
 struct network_gauges *network_gauges_new(void);
 struct network_gauges *network_gauges_free(struct network_gauges *network);
 /*
- * object: interface or port; "" of the node. what: static text, as "packets received with an error": with the object it
- * tells gauges apart. is_rate: value is a rate a second since the last sample; else a counter, whose decrease is a
- * new begin.
+ * object: interface or port; "" of the node. what: static text, as "packets received with an error"; a gauge is an
+ * object and a text. is_rate: value is a rate a second since the last sample; else a counter, whose decrease is a new
+ * begin.
  */
 void network_gauges_sample(struct network_gauges *network, uint64_t time_ns, const char *object, const char *what,
 	bool is_rate, double value);

@@ -22,6 +22,7 @@ static const struct {
 	bool has_time, has_bytes;
 } system_causes[RT_SYSTEM_CAUSES] = {
 	[RT_SYSTEM_RECLAIM] = {"reclaim", true, false},
+	[RT_SYSTEM_LIMIT_RECLAIM] = {"reclaim for a memory limit", true, false},
 	[RT_SYSTEM_COMPACTION] = {"compaction", true, false},
 	[RT_SYSTEM_IRQ] = {"interrupts", true, false},
 	[RT_SYSTEM_SOFTIRQ] = {"softirqs", true, false},

@@ -205,13 +205,13 @@ EXPECTED = {
     "preempt": (lambda p: p["what"] == "ready", lambda a: any(o["name"] in ("sh", "dash", "bash") for o in a["cpu_taken_by"])),
     "quota": (lambda p: p["what"] in ("throttled", "ready"), lambda a: any(p["what"] == "throttled" and p["excess_ns"] > 0 for p in a["parts"])),
     "reads": (in_dataloader("work"), kernel_shows("reads of files")),
-    "cache": (lambda p: p["activity"] == "dataloader", kernel_shows("reclaim")),
+    "cache": (lambda p: p["activity"] == "dataloader", kernel_shows("reclaim for a memory limit")),
     # A fault counts whether its read takes time off the CPU or on it.
     "faults": (in_dataloader("blocked", "work"), lambda a: a["major_faults"] > a["major_faults_usual"] + 1),
     "sync": (in_dataloader("blocked", "work"), blocked_on("sync", "disk")),
     "disk": (lambda p: p["activity"] == "checkpoint", blocked_on("write", "disk")),
     # The limit takes what other activities allocate, too.
-    "swap": (lambda p: p["what"] in ("blocked", "work"), lambda a: a["major_faults"] > a["major_faults_usual"] + 1 and a["swapped_bytes"] > 1 << 20 and kernel_shows("reclaim")(a)),
+    "swap": (lambda p: p["what"] in ("blocked", "work"), lambda a: a["major_faults"] > a["major_faults_usual"] + 1 and a["swapped_bytes"] > 1 << 20 and kernel_shows("reclaim for a memory limit")(a)),
     # In the time of whatever runs, or by the kernel's thread for it, which preempts.
     "interrupts": (lambda p: p["what"] in ("work", "ready"), kernel_shows("softirqs")),
     # Both ranks wait for the network: in the operation, and for the end of it.

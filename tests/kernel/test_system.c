@@ -220,6 +220,27 @@ TEST(fence_waits_take_time)
 	stop();
 }
 
+/* For a limit of its control group, within which the machine may run short, too. */
+TEST(reclaim_is_the_machines_or_for_a_limit)
+{
+	struct rt_system_sums sums;
+
+	start(true);
+	run_hook(t.skeleton->progs.mm_vmscan_memcg_reclaim_begin);
+	run_hook(t.skeleton->progs.mm_vmscan_direct_reclaim_begin);
+	usleep(FENCE_US);
+	run_hook(t.skeleton->progs.mm_vmscan_direct_reclaim_end);
+	run_hook(t.skeleton->progs.mm_vmscan_memcg_reclaim_end);
+	run_hook(t.skeleton->progs.mm_vmscan_memcg_reclaim_begin);
+	run_hook(t.skeleton->progs.mm_vmscan_memcg_reclaim_end);
+	sums = read_sums();
+	assert_int_equal(sums.of[RT_SYSTEM_RECLAIM].count, 1);
+	assert_int_equal(sums.of[RT_SYSTEM_LIMIT_RECLAIM].count, 2);
+	assert_true(sums.of[RT_SYSTEM_RECLAIM].time_ns >= FENCE_US * NSEC_PER_USEC);
+	assert_true(sums.of[RT_SYSTEM_LIMIT_RECLAIM].time_ns >= sums.of[RT_SYSTEM_RECLAIM].time_ns);
+	stop();
+}
+
 TEST(a_process_that_is_no_rank_counts_nothing)
 {
 	struct rt_system_sums sums;
