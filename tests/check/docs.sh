@@ -72,6 +72,18 @@ while IFS=: read -r document path; do
 done < <(grep -oE '`(analyzers|bpf|ctl|daemon|docs|man|packaging|proto|systemd|tests)/[^` ]*`' /dev/null "${documents[@]}" | tr -d '`' | sort -u)
 [ "$paths" -gt 20 ] || bad "only $paths paths found"
 
+# The manual names each piece of evidence: those that the code adds by name, and those of causes.
+manual=$(awk '/^\.Cm evidence$/ { on = 1 } on && /^\.El/ { exit } on && /^\.It Cm/' man/tracectl.1)
+named=0
+while read -r name; do
+	named=$((named + 1))
+	grep -qwF "$name" <<<"$manual" || bad "man/tracectl.1: evidence $name is not explained"
+done < <({
+	find analyzers daemon -name '*.c' -exec cat {} + | tr '\n' ' ' | grep -oE 'finding_add\([^,"]*, *"[a-z_]+"' | grep -oE '"[a-z_]+"'
+	sed -nE 's/^\t("[a-z_]+"), .*/\1/p' analyzers/finding/causes.def
+} | tr -d '"' | sort -u)
+[ "$named" -gt 20 ] || bad "only $named pieces of evidence found"
+
 for word in rank job node card step stage mark operation communicator group level probe site collector record sink sample segment \
 	tier "step frame" detector verdict finding cause evidence; do
 	grep -qF "| **$word** |" docs/glossary.md || bad "docs/glossary.md: $word is not explained"
