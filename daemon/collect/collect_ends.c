@@ -59,19 +59,19 @@ struct ends_thread {
 struct ends_rank {
 	struct ends *ends;
 	struct list_link link;
-	struct rank is;		  /* as it was when it was seen last */
-	uint64_t ended_ns;	  /* 0: it lives */
-	struct end_sender sender; /* once it has ended */
-	uint64_t request;	  /* for the layout; 0: none */
+	uint64_t ended_ns; /* 0: it lives */
+	uint64_t request;  /* for the layout; 0: none */
 	unsigned tries;
 	uint64_t retry_ns;
-	bool followed; /* the kernel has it */
-	struct reply_layout layout;
+	bool followed;		    /* the kernel has it */
 	struct profile_rank *names; /* NULL until there is a stack */
-	struct stage_stacks stages;
-	struct wait_stacks *waits; /* NULL until there is one */
+	struct wait_stacks *waits;  /* NULL until there is one */
 	size_t threads;
 	struct ends_thread *thread; /* EVENTS_MAX; the first one is the newest exception's. NULL until there is one */
+	struct end_sender sender;   /* once it has ended */
+	struct reply_layout layout;
+	struct rank is;		    /* as it was when it was seen last */
+	struct stage_stacks stages; /* last: a visit uses what is before its stacks */
 };
 
 struct ends {

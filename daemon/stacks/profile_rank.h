@@ -94,9 +94,9 @@ struct stage_stack {
 };
 
 struct stage_stacks {
+	uint64_t next_ns, interval_ns; /* when stacks are wanted again */
 	size_t count;
 	struct stage_stack of[STAGE_STACKS_MAX];
-	uint64_t next_ns, interval_ns; /* when stacks are wanted again */
 };
 
 /* Is it time to want stacks of the next hits? */
