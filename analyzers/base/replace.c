@@ -40,7 +40,7 @@ int replace_written(FILE *out)
 	if (!ferror(out))
 		return 0;
 	/* The stream does not keep the error of an earlier write; the next write fails in the same way. */
-	return write(fileno(out), "\n", 1) < 0 ? -errno : -EIO;
+	return fileno(out) >= 0 && write(fileno(out), "\n", 1) < 0 ? -errno : -EIO;
 }
 
 int replace_begin(struct replace *replace, const char *path)

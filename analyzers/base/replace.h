@@ -13,7 +13,8 @@ struct replace {
 	FILE *out;
 };
 
-/* 0, or the negative errno of the write that failed. Flushes the stream; after a failure what was written is not whole. */
+/* 0, or the negative errno of the write that failed. Flushes the stream. After a failure what was written is not whole; a
+ * byte may follow it. */
 int replace_written(FILE *out);
 /*
  * Begins a file: PATH.new beside it, a new one: an old file of that name is removed, a link is not followed. A device

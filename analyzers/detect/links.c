@@ -44,7 +44,7 @@ struct links {
 	uint32_t *slot; /* LINK_SLOTS of them: index + 1 */
 	size_t n;
 	uint64_t frames;
-	double z, slow_ratio; /* of a rank whose groups are left out: from here on */
+	double z, slow_ratio; /* a last member slower than this leaves its group out */
 	unsigned int of, frames_min;
 	uint32_t *touched;
 	size_t n_touched, n_slow; /* n_slow: series that are slow now */

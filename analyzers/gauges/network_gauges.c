@@ -6,26 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OBJECT_BYTES 72
+#include "analyzers/base/array.h"
 
-/* Slot number modulo the length. */
+#define OBJECT_BYTES 72
+#define REMEMBERED_MAX 64 /* findings; of more, the oldest are explained anew */
+
 struct network_slot {
-	uint64_t number;
+	uint64_t number; /* time / NETWORK_GAUGES_SLOT_NS; in an array modulo its length */
 	float lost;
 	float seconds; /* in which it was read */
 };
 
 struct network_gauge {
-	char object[OBJECT_BYTES];
 	const char *what;
 	double last;
 	uint64_t last_ns;
-	struct network_slot slot[NETWORK_GAUGES_SLOTS];
+	struct network_slot newest, *slot; /* slot: the ended ones */
+	char object[OBJECT_BYTES];
+};
+
+struct network_remembered {
+	uint64_t id; /* of the finding; 0: free */
+	size_t gauge;
+	double before;
 };
 
 struct network_gauges {
-	size_t count;
-	struct network_gauge *gauge[NETWORK_GAUGES_MAX];
+	size_t count, capacity, next; /* next: the gauge that is sampled next, most likely */
+	struct network_gauge *gauge;
+	size_t remembered_next;
+	struct network_remembered remembered[REMEMBERED_MAX];
 };
 
 struct network_gauges *network_gauges_new(void)
@@ -35,40 +45,57 @@ struct network_gauges *network_gauges_new(void)
 
 struct network_gauges *network_gauges_free(struct network_gauges *network)
 {
-	for (size_t i = 0; network && i < network->count; i++)
-		free(network->gauge[i]);
+	if (!network)
+		return NULL;
+	for (size_t i = 0; i < network->count; i++)
+		free(network->gauge[i].slot);
+	free(network->gauge);
 	free(network);
 	return NULL;
 }
 
 /* NULL: there are too many, or no memory. */
-static struct network_gauge *network_gauge_get(struct network_gauges *network, const char *object, const char *what)
+static struct network_gauge *network_gauge_add(struct network_gauges *network, const char *object, const char *what)
 {
 	struct network_gauge *gauge;
 
-	for (size_t i = 0; i < network->count; i++)
-		if (network->gauge[i]->what == what && strcmp(network->gauge[i]->object, object) == 0)
-			return network->gauge[i];
-	if (network->count == NETWORK_GAUGES_MAX || strlen(object) >= OBJECT_BYTES)
+	if (strlen(object) >= OBJECT_BYTES || !array_reserve((void **)&network->gauge, &network->capacity,
+						      network->count + 1, sizeof(*gauge), NETWORK_GAUGES_MAX))
 		return NULL;
-	gauge = calloc(1, sizeof(*gauge));
-	if (!gauge)
+	gauge = &network->gauge[network->count];
+	*gauge = (struct network_gauge){.what = what, .slot = calloc(NETWORK_GAUGES_SLOTS, sizeof(*gauge->slot))};
+	if (!gauge->slot)
 		return NULL;
 	snprintf(gauge->object, sizeof(gauge->object), "%s", object);
-	gauge->what = what;
-	network->gauge[network->count++] = gauge;
+	network->count++;
 	return gauge;
 }
 
-static void network_gauge_add(struct network_gauge *gauge, uint64_t time_ns, double lost, double seconds)
+/* Samples come in the same order each second. */
+static struct network_gauge *network_gauge_get(struct network_gauges *network, const char *object, const char *what)
+{
+	for (size_t i = 0; i < network->count; i++) {
+		size_t at = (network->next + i) % network->count;
+		struct network_gauge *gauge = &network->gauge[at];
+
+		if (gauge->what == what && strcmp(gauge->object, object) == 0) {
+			network->next = at + 1;
+			return gauge;
+		}
+	}
+	return network_gauge_add(network, object, what);
+}
+
+static void network_gauge_count(struct network_gauge *gauge, uint64_t time_ns, double lost, double seconds)
 {
 	uint64_t number = time_ns / NETWORK_GAUGES_SLOT_NS;
-	struct network_slot *slot = &gauge->slot[number % NETWORK_GAUGES_SLOTS];
 
-	if (slot->number != number)
-		*slot = (struct network_slot){.number = number};
-	slot->lost += (float)lost;
-	slot->seconds += (float)seconds;
+	if (gauge->newest.number != number) {
+		gauge->slot[gauge->newest.number % NETWORK_GAUGES_SLOTS] = gauge->newest;
+		gauge->newest = (struct network_slot){.number = number};
+	}
+	gauge->newest.lost += (float)lost;
+	gauge->newest.seconds += (float)seconds;
 }
 
 void network_gauges_sample(struct network_gauges *network, uint64_t time_ns, const char *object, const char *what,
@@ -82,7 +109,7 @@ void network_gauges_sample(struct network_gauges *network, uint64_t time_ns, con
 	seconds = (double)(time_ns - gauge->last_ns) * 1e-9;
 	lost = is_rate ? value * seconds : value > gauge->last ? value - gauge->last : 0;
 	if (gauge->last_ns)
-		network_gauge_add(gauge, time_ns, lost, seconds);
+		network_gauge_count(gauge, time_ns, lost, seconds);
 	gauge->last = value;
 	gauge->last_ns = time_ns;
 }
@@ -92,8 +119,8 @@ static double network_gauge_rate(const struct network_gauge *gauge, uint64_t sin
 {
 	double lost = 0, seconds = 0;
 
-	for (size_t i = 0; i < NETWORK_GAUGES_SLOTS; i++) {
-		const struct network_slot *slot = &gauge->slot[i];
+	for (size_t i = 0; i <= NETWORK_GAUGES_SLOTS; i++) {
+		const struct network_slot *slot = i < NETWORK_GAUGES_SLOTS ? &gauge->slot[i] : &gauge->newest;
 
 		if (!(slot->seconds > 0) || slot->number * NETWORK_GAUGES_SLOT_NS < since_ns ||
 			slot->number * NETWORK_GAUGES_SLOT_NS >= until_ns)
@@ -104,44 +131,65 @@ static double network_gauge_rate(const struct network_gauge *gauge, uint64_t sin
 	return seconds > 0 ? lost / seconds : NAN;
 }
 
-struct network_growth {
-	const struct network_gauge *gauge;
-	double rate, before, times;
-};
-
-static void network_gauge_grown(
-	const struct network_gauge *gauge, uint64_t since_ns, uint64_t until_ns, struct network_growth *best)
+/* The slot in which the finding began counts as a part of it. */
+static uint64_t network_begin_ns(const struct finding *finding)
 {
-	/* The slot in which the finding began counts as a part of it. */
-	uint64_t begin_ns = since_ns - since_ns % NETWORK_GAUGES_SLOT_NS;
-	struct network_growth growth = {.gauge = gauge,
-		.rate = network_gauge_rate(gauge, begin_ns, until_ns),
-		.before = network_gauge_rate(gauge, 0, begin_ns)};
-
-	growth.times = growth.rate / fmax(growth.before, NETWORK_GAUGES_LEAST / NETWORK_GAUGES_GROWTH);
-	if (isfinite(growth.before) && growth.rate >= NETWORK_GAUGES_LEAST && growth.times >= NETWORK_GAUGES_GROWTH &&
-		growth.times > best->times)
-		*best = growth;
+	return finding->since_ns - finding->since_ns % NETWORK_GAUGES_SLOT_NS;
 }
 
-bool network_gauges_explain(const struct network_gauges *network, uint64_t now_ns, struct finding *finding)
+/* What grew most; false: nothing did. */
+static bool network_gauges_grown(const struct network_gauges *network, const struct finding *finding, uint64_t until_ns,
+	struct network_remembered *ret)
+{
+	uint64_t begin_ns = network_begin_ns(finding);
+	uint64_t before_ns = begin_ns > NETWORK_GAUGES_BEFORE_NS ? begin_ns - NETWORK_GAUGES_BEFORE_NS : 0;
+	double most = 0;
+
+	for (size_t i = 0; i < network->count; i++) {
+		double rate = network_gauge_rate(&network->gauge[i], begin_ns, until_ns),
+		       before = network_gauge_rate(&network->gauge[i], before_ns, begin_ns),
+		       times = rate / fmax(before, NETWORK_GAUGES_LEAST / NETWORK_GAUGES_GROWTH);
+
+		if (!isfinite(before) || !(rate >= NETWORK_GAUGES_LEAST) || times < NETWORK_GAUGES_GROWTH ||
+			times <= most)
+			continue;
+		most = times;
+		*ret = (struct network_remembered){finding->id, i, before};
+	}
+	return most > 0;
+}
+
+static struct network_remembered *network_remembered(struct network_gauges *network, uint64_t id)
+{
+	for (size_t i = 0; id && i < REMEMBERED_MAX; i++)
+		if (network->remembered[i].id == id)
+			return &network->remembered[i];
+	return NULL;
+}
+
+bool network_gauges_explain(struct network_gauges *network, uint64_t now_ns, struct finding *finding)
 {
 	uint64_t until_ns = finding->until_ns ? finding->until_ns : now_ns;
+	struct network_remembered *known, grown;
 	char detail[sizeof(finding->evidence->detail)];
-	struct network_growth best = {.times = 0};
-	const char *object;
+	const struct network_gauge *gauge;
+	double rate;
 
 	if (!network || finding->kind == FINDING_HARDWARE ||
 		finding_cause_row(finding->cause)->part != FINDING_PART_NETWORK)
 		return false;
-	for (size_t i = 0; i < network->count; i++)
-		network_gauge_grown(network->gauge[i], finding->since_ns, until_ns, &best);
-	if (!best.gauge)
-		return false;
-	object = best.gauge->object;
-	snprintf(detail, sizeof(detail), "%s%s%s%s", best.gauge->what, object[0] ? " (" : "", object,
-		object[0] ? ")" : "");
-	finding_add(finding, "network", "1/s", best.rate, best.before, detail);
+	known = network_remembered(network, finding->id);
+	if (!known) {
+		if (!network_gauges_grown(network, finding, until_ns, &grown))
+			return false;
+		known = &network->remembered[network->remembered_next++ % REMEMBERED_MAX];
+		*known = grown;
+	}
+	gauge = &network->gauge[known->gauge];
+	rate = network_gauge_rate(gauge, network_begin_ns(finding), until_ns);
+	snprintf(detail, sizeof(detail), "%s%s%s%s", gauge->what, gauge->object[0] ? " (" : "", gauge->object,
+		gauge->object[0] ? ")" : "");
+	finding_add(finding, "network", "1/s", rate, known->before, detail);
 	finding_write_sentence(finding);
 	return true;
 }

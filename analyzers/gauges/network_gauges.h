@@ -4,7 +4,7 @@
  * lost, sent again or held back (struct gauge.is_loss), asked about findings.
  *
  * A gauge is shown beside a finding where its rate, since the finding began, is at least NETWORK_GAUGES_LEAST and
- * NETWORK_GAUGES_GROWTH times what it was before; of more, the one that grew most.
+ * NETWORK_GAUGES_GROWTH times what it was before; of more, the one that grew most when this was seen first.
  */
 #ifndef RANKTRACE_GAUGES_NETWORK_GAUGES_H
 #define RANKTRACE_GAUGES_NETWORK_GAUGES_H
@@ -13,7 +13,9 @@
 
 #define NETWORK_GAUGES_MAX 512		      /* objects' gauges; further ones are left out */
 #define NETWORK_GAUGES_SLOT_NS 10000000000ULL /* sums are kept of so long */
-#define NETWORK_GAUGES_SLOTS 180	      /* half an hour of them: before a finding, and while it lasts */
+#define NETWORK_GAUGES_SLOTS 180	      /* half an hour of them: of a longer finding, its newest part */
+/* What is before: so long that it has some slots, so short that mostly the same job ran. */
+#define NETWORK_GAUGES_BEFORE_NS 60000000000ULL
 /* A second. A lost packet costs TCP 0.2 s or more: one in ten seconds is less of a step than any finding has. */
 #define NETWORK_GAUGES_LEAST 0.1
 #define NETWORK_GAUGES_GROWTH 2.0
@@ -31,6 +33,6 @@ void network_gauges_sample(struct network_gauges *network, uint64_t time_ns, con
 	bool is_rate, double value);
 /* Adds the evidence "network", a second, and writes the sentence anew, where the network is the finding's cause and a
  * gauge grew. network may be NULL. */
-bool network_gauges_explain(const struct network_gauges *network, uint64_t now_ns, struct finding *finding);
+bool network_gauges_explain(struct network_gauges *network, uint64_t now_ns, struct finding *finding);
 
 #endif

@@ -6,8 +6,8 @@
 #include <sys/syscall.h>
 
 #include "bpf/syscalls.h"
-#include "daemon/base/util.h"
 #include "daemon/base/syscall_names.h"
+#include "daemon/base/util.h"
 #include "syscall_list.h"
 
 static const char *const syscall_names[] = {

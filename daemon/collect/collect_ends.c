@@ -71,14 +71,13 @@ struct ends_rank {
 	struct end_sender sender;   /* once it has ended */
 	struct reply_layout layout;
 	struct rank is;		    /* as it was when it was seen last */
-	struct stage_stacks stages; /* last: a visit uses what is before its stacks */
+	struct stage_stacks stages; /* last, as the largest: each visit uses some of the others */
 };
 
 struct ends {
 	struct context *context;
 	struct ends_bpf *skeleton; /* NULL: the kernel refuses it */
 	struct list_link ranks;	   /* struct ends_rank */
-	uint64_t next_ns;	   /* when they are visited next */
 	uint64_t events, refused, lost;
 	bool has_places; /* of signals in native code */
 	char reason[128];
@@ -499,12 +498,9 @@ static void ends_event(void *state, const struct rt_event *event, size_t size_by
 
 static void ends_tick(void *state, uint64_t now_ns)
 {
+	const struct ends *ends = state;
 	struct rank_steps_progress progress;
-	struct ends *ends = state;
 
-	if (now_ns < ends->next_ns)
-		return;
-	ends->next_ns = now_ns + NSEC_PER_SEC; /* nothing below is due sooner */
 	LIST_EACH (link, &ends->ranks) {
 		struct ends_rank *rank = CONTAINER_OF(link, struct ends_rank, link);
 		bool named = !rank->names || profile_rank_name(rank->names, now_ns, true);

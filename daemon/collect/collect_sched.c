@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 
 #include "bpf/sched.h"
-#include "daemon/collect/collector.h"
 #include "daemon/base/syscall_names.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"

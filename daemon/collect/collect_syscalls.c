@@ -12,8 +12,8 @@
 
 #include "bpf/syscalls.h"
 #include "daemon/base/log.h"
-#include "daemon/collect/collector.h"
 #include "daemon/base/syscall_names.h"
+#include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"

@@ -25,7 +25,7 @@ static const struct gauge infiniband_gauges[] = {
 	{"congestion_handled", "1/s", GAUGE_LOSS_RATE, 1, 1000, "RoCE: congestion notifications that slowed this port"},
 	{"ack_timeouts", "1", GAUGE_LOSS_COUNT, 1, 0, "sends repeated after no acknowledgement came"},
 	{"sequence_errors", "1", GAUGE_LOSS_COUNT, 1, 0, "packets sent again after the other side asked"},
-	{"out_of_sequence", "1", GAUGE_LOSS_COUNT, 1, 0, "packets received out of order"},
+	{"out_of_sequence", "1", GAUGE_COUNT, 1, 0, "packets received out of order"},
 	{"adaptive_retransmits", "1", GAUGE_LOSS_COUNT, 1, 0, "retransmissions by the card's own timer"},
 	{"checksum_errors", "1", GAUGE_LOSS_COUNT, 1, 0, "RoCE: packets received with a wrong checksum"},
 	{"active", "1", GAUGE_COUNT, 1, 0, "1: the port is up"},

@@ -350,7 +350,7 @@ struct card_gauges *gauges_cards(const struct gauges *gauges)
 	return gauges ? gauges->card_gauges : NULL;
 }
 
-const struct network_gauges *gauges_network(const struct gauges *gauges)
+struct network_gauges *gauges_network(const struct gauges *gauges)
 {
 	return gauges ? gauges->network_gauges : NULL;
 }

@@ -78,7 +78,7 @@ void gauges_each(const struct gauges *gauges, gauges_newest newest, void *arg);
 /* For card_gauges_explain(); NULL of NULL. */
 struct card_gauges *gauges_cards(const struct gauges *gauges);
 /* For network_gauges_explain(); NULL of NULL. */
-const struct network_gauges *gauges_network(const struct gauges *gauges);
+struct network_gauges *gauges_network(const struct gauges *gauges);
 
 extern const struct gauge_source *const gauge_sources[];
 extern const unsigned gauge_sources_count;

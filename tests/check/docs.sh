@@ -72,14 +72,14 @@ while IFS=: read -r document path; do
 done < <(grep -oE '`(analyzers|bpf|ctl|daemon|docs|man|packaging|proto|systemd|tests)/[^` ]*`' /dev/null "${documents[@]}" | tr -d '`' | sort -u)
 [ "$paths" -gt 20 ] || bad "only $paths paths found"
 
-# The manual names each piece of evidence: those that the code adds by name, and those of causes.
+# The manual explains evidence: what the code adds by a name in its text, and that of causes.
 manual=$(awk '/^\.Cm evidence$/ { on = 1 } on && /^\.El/ { exit } on && /^\.It Cm/' man/tracectl.1)
 named=0
 while read -r name; do
 	named=$((named + 1))
 	grep -qwF "$name" <<<"$manual" || bad "man/tracectl.1: evidence $name is not explained"
 done < <({
-	find analyzers daemon -name '*.c' -exec cat {} + | tr '\n' ' ' | grep -oE 'finding_add\([^,"]*, *"[a-z_]+"' | grep -oE '"[a-z_]+"'
+	find analyzers daemon -name '*.c' -exec cat {} + | tr '\n' ' ' | grep -oE 'finding_add\([^,"]*,[[:space:]]*"[a-z_]+"' | grep -oE '"[a-z_]+"'
 	sed -nE 's/^\t("[a-z_]+"), .*/\1/p' analyzers/finding/causes.def
 } | tr -d '"' | sort -u)
 [ "$named" -gt 20 ] || bad "only $named pieces of evidence found"

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "analyzers/gauges/network_gauges.h"
+#include "daemon/gauges/gauges_internal.h"
 #include "daemon/memory/memory_rows.h"
 #include "daemon/ranks/ranks_internal.h"
 #include "tests/unit/findings_fixture.h"
@@ -40,6 +42,28 @@ static struct finding finding(uint64_t id, enum finding_state state)
 static void say(struct finding f)
 {
 	sink.finding(sink.arg, &f);
+}
+
+/* What the network lost in the last 100 s, of which the finding has lasted 20. */
+TEST_WITH(test_network, setup, teardown)
+{
+	const struct gauge_roots none = {"/nowhere", "/nowhere", "/nowhere", "no.so", "no.so"};
+	struct finding of = finding(1, FINDING_OPEN);
+	uint64_t now_ns = monotonic_ns();
+
+	assert_int_equal(gauges_new_at(&context, &none, &context.gauges), 0);
+	for (uint64_t ago_s = 100; ago_s > 0; ago_s--)
+		network_gauges_sample(gauges_network(context.gauges), now_ns - ago_s * NSEC_PER_SEC, "eth0",
+			"packets received and dropped", true, ago_s > 20 ? 1 : 50);
+	of.kind = FINDING_SLOW_COMMUNICATION;
+	of.cause = CAUSE_COMMUNICATION;
+	of.since_ns = now_ns - 20 * NSEC_PER_SEC;
+	say(of);
+	flush();
+	assert_query("select json_extract(evidence, '$[1].name'), json_extract(evidence, '$[1].detail'), sentence like "
+		     "'%; the network: packets received and dropped (eth0) % a second (before 1)%' from findings",
+		"network|packets received and dropped (eth0)|1\n");
+	context.gauges = gauges_free(context.gauges);
 }
 
 TEST_WITH(test_rows, setup, teardown)

@@ -132,22 +132,60 @@ TEST_WITH(rare_losses, setup, teardown)
 	assert_null(explained(&finding));
 }
 
+/* What a finding has, it keeps: longer than the time before it is kept, and when less is lost again. */
+TEST_WITH(what_is_shown_remains, setup, teardown)
+{
+	const struct finding_evidence *evidence;
+	struct finding finding;
+	uint64_t since_ns;
+
+	pass(100, 1, 4);
+	since_ns = now_s * SECOND;
+	for (unsigned i = 0; i < 400; i++) {
+		pass(10, i < 350 ? 50 : 1, 4);
+		finding = finding_of(CAUSE_COMMUNICATION, 0);
+		finding.id = 7;
+		finding.since_ns = since_ns;
+		evidence = explained(&finding);
+		assert_true(evidence && fabs(evidence->peers - 1) < 0.01);
+		assert_true(evidence->value > (i < 350 ? 49 : 30));
+	}
+	/* Another one is not. */
+	finding.id = 8;
+	finding.evidences = 0;
+	assert_null(explained(&finding));
+}
+
+/* Nothing was sent while the node had no job: only the minute before counts. */
+TEST_WITH(a_job_that_began_is_no_growth, setup, teardown)
+{
+	struct finding finding;
+
+	pass(600, 0, 0);
+	pass(70, 20, 0);
+	pass(20, 20, 0);
+	finding = finding_of(CAUSE_COMMUNICATION, 20);
+	assert_null(explained(&finding));
+}
+
 /* A driver that is loaded anew, times that go back, what is no number, more than is kept. */
 TEST_WITH(bounds, setup, teardown)
 {
+	const struct finding_evidence *evidence;
 	struct finding finding;
 	char object[100];
 
-	pass(100, 1, 0);
-	count = 0;
-	pass(20, 1, 0);
-	finding = finding_of(CAUSE_COMMUNICATION, 20);
-	assert_null(explained(&finding));
-	network_gauges_sample(network, 3 * SECOND, "eth0", drops, false, 1e9);
+	pass(100, 10, 0);
+	count = -10;
+	pass(10, 10, 0);
+	network_gauges_sample(network, 1085 * SECOND, "eth0", drops, false, 1e9);
 	network_gauges_sample(network, now_s * SECOND, "eth0", drops, false, NAN);
 	network_gauges_sample(network, now_s * SECOND, "eth0", drops, false, INFINITY);
 	network_gauges_sample(network, now_s * SECOND, "eth0", drops, false, -1);
-	assert_null(explained(&finding));
+	pass(20, 50, 0);
+	finding = finding_of(CAUSE_COMMUNICATION, 20);
+	evidence = explained(&finding);
+	assert_true(evidence && fabs(evidence->value - 50) < 0.5 && fabs(evidence->peers - 10) < 0.5);
 	memset(object, 'x', sizeof(object) - 1);
 	object[sizeof(object) - 1] = 0;
 	network_gauges_sample(network, now_s * SECOND, object, drops, false, 1);

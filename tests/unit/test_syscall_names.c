@@ -3,8 +3,8 @@
 #include <sys/syscall.h>
 
 #include "bpf/syscalls.h"
-#include "daemon/base/util.h"
 #include "daemon/base/syscall_names.h"
+#include "daemon/base/util.h"
 
 #include "tests/test.h"
 
@@ -53,6 +53,7 @@ TEST(calls_on_files_have_a_kind)
 	assert_int_equal(kinds[SYS_read], RT_SYSCALL_FILE + RT_FILE_READ);
 	assert_int_equal(kinds[SYS_openat], RT_SYSCALL_FILE + RT_FILE_OPEN);
 	assert_int_equal(kinds[SYS_openat2], RT_SYSCALL_FILE + RT_FILE_OPEN);
+	assert_int_equal(kinds[SYS_open_by_handle_at], RT_SYSCALL_FILE + RT_FILE_OPEN);
 	assert_int_equal(kinds[SYS_sched_yield], RT_SYSCALL_LEFT_OUT);
 	assert_int_equal(kinds[SYS_futex], RT_SYSCALL_PLAIN);
 }
