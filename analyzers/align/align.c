@@ -121,9 +121,9 @@ void align_step(struct align *align, int number, const struct align_step *step)
 		return;
 	}
 	process->loop_seen = true;
-	if (process->period) { /* guessing is over */
-		align_period_free(process->period);
-		process->period = NULL;
+	if (process->host.period) { /* guessing is over */
+		align_period_free(process->host.period);
+		process->host.period = NULL;
 		align_steps_lose(align, process);
 	}
 	align_step_closed(align, process, step);
@@ -194,9 +194,9 @@ void align_watched(struct align *align, bool on, uint64_t from_ns)
 
 		if (!process || process->ended)
 			continue;
-		process->watched_ns = on ? from_ns : 0;
+		process->coll.watched_ns = on ? from_ns : 0;
 		if (!on)
-			process->unwatched_ns = from_ns;
+			process->coll.unwatched_ns = from_ns;
 	}
 	for (size_t i = 0; i < ALIGN_JOBS_MAX; i++) {
 		if (align->job[i])

@@ -306,11 +306,11 @@ static void align_colls_late(struct align *align, struct align_process *process)
 {
 	align->counts.late++;
 	align->counts.coll_left_out++;
-	if (process->coll_live || align_is_unwatched(process))
+	if (process->coll.live || align_is_unwatched(process))
 		return;
-	process->coll_live = true;
-	align_typical_from(process, process->typical_once);
-	process->coll_since = process->newest == ALIGN_NO_STEP ? 0 : process->newest + 1;
+	process->coll.live = true;
+	align_typical_from(process, process->typical.once);
+	process->coll.since = process->newest == ALIGN_NO_STEP ? 0 : process->newest + 1;
 	align_wait_update(align_job_of(align, process), process);
 }
 
@@ -337,18 +337,18 @@ static __attribute__((noinline)) struct align_slot *slot_make(
 
 static __attribute__((noinline)) void begin_live(struct align_process *process, const struct align_slot *slot)
 {
-	process->coll_live = true;
-	align_typical_from(process, process->typical_once);
-	process->coll_since = process->from_start && process->steps_seen == 0 ? ALIGN_NO_STEP : slot->step;
+	process->coll.live = true;
+	align_typical_from(process, process->typical.once);
+	process->coll.since = process->from_start && process->steps_seen == 0 ? ALIGN_NO_STEP : slot->step;
 }
 
 static inline void note_live(struct align_process *process, struct align_slot *slot)
 {
-	if (!process->coll_live && !align_is_unwatched(process))
+	if (!process->coll.live && !align_is_unwatched(process))
 		begin_live(process, slot);
-	if (slot->step > process->coll_newest)
-		process->coll_newest = slot->step;
-	slot->partial = process->coll_since != ALIGN_NO_STEP && slot->step <= process->coll_since &&
+	if (slot->step > process->coll.newest)
+		process->coll.newest = slot->step;
+	slot->partial = process->coll.since != ALIGN_NO_STEP && slot->step <= process->coll.since &&
 			!align_is_watched(process, slot);
 }
 
@@ -475,7 +475,7 @@ static inline void note_lead(struct align_slot *slot, const struct align_op_inpu
 /* It may have more records than the step before: then its peers' are checked (align_wait.c). */
 static inline void note_more(struct align_job *job, const struct align_process *process, const struct align_slot *slot)
 {
-	if (slot->records > process->typical && process->align != ALIGN_UNPLACED &&
+	if (slot->records > process->typical.ops && process->align != ALIGN_UNPLACED &&
 		align_frame_of(process, slot->step) > job->more)
 		job->more = align_frame_of(process, slot->step);
 }
@@ -483,10 +483,10 @@ static inline void note_more(struct align_job *job, const struct align_process *
 /* Where there is plenty, a few operations a step show enough of which step is whose: one in 2 to the power of this. */
 static inline unsigned align_colls_thinned(const struct align_process *process)
 {
-	bool plenty = process->align != ALIGN_UNPLACED && process->typical != UINT32_MAX &&
-		      process->typical >= EVIDENCE_PLENTY;
+	bool plenty = process->align != ALIGN_UNPLACED && process->typical.ops != UINT32_MAX &&
+		      process->typical.ops >= EVIDENCE_PLENTY;
 
-	return plenty ? (unsigned)__builtin_clz(EVIDENCE_FEW) - (unsigned)__builtin_clz(process->typical) : 0;
+	return plenty ? (unsigned)__builtin_clz(EVIDENCE_FEW) - (unsigned)__builtin_clz(process->typical.ops) : 0;
 }
 
 /* Shows which step of others this one is: the same ones of all ranks do, those of fewer are among those of more. */

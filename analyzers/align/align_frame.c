@@ -508,8 +508,8 @@ static struct align_slot *align_out_slot_of(const struct align_job *job, size_t 
  * more, not all of them is enough: those of a card come after its step's end. */
 static bool has_ops(const struct align_process *process, const struct align_slot *slot)
 {
-	uint32_t least = align_is_unwatched(process) ? process->typical : process->typical / 2;
-	bool ceased = process->typical != UINT32_MAX && slot->records < least && process->coll_newest <= slot->step;
+	uint32_t least = align_is_unwatched(process) ? process->typical.ops : process->typical.ops / 2;
+	bool ceased = process->typical.ops != UINT32_MAX && slot->records < least && process->coll.newest <= slot->step;
 
 	return slot->records && !slot->partial && !ceased && !align_is_cut(process, slot);
 }
@@ -651,9 +651,9 @@ static void align_out_learn(struct align_job *job, const struct frame *frame)
 
 static void align_learn_typical(struct align_process *process, uint32_t records)
 {
-	process->typical = records;
-	process->less = process->before < records ? process->before : records;
-	process->before = records;
+	process->typical.ops = records;
+	process->typical.less = process->typical.before < records ? process->typical.before : records;
+	process->typical.before = records;
 }
 
 static void align_out_release(struct align *align, struct align_job *job)
@@ -667,14 +667,14 @@ static void align_out_release(struct align *align, struct align_job *job)
 			continue;
 		slot = align_slot_find(process, job->head - process->offset);
 		if (slot && align_is_unwatched(process) && align_is_cut(process, slot)) {
-			process->coll_live = false;
-			if (process->typical != UINT32_MAX)
-				process->typical_once = process->typical;
+			process->coll.live = false;
+			if (process->typical.ops != UINT32_MAX)
+				process->typical.once = process->typical.ops;
 			align_typical_from(process, UINT32_MAX);
 		}
 		/* Where some were lost, it may have had more. */
-		if (slot && process->coll_live && slot->records && !slot->partial &&
-			(slot->step > process->lost_until || process->typical == UINT32_MAX))
+		if (slot && process->coll.live && slot->records && !slot->partial &&
+			(slot->step > process->lost_until || process->typical.ops == UINT32_MAX))
 			align_learn_typical(process, slot->records);
 		align_slots_drop(align, process, job->head - process->offset + 1);
 	}

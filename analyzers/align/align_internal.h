@@ -323,6 +323,49 @@ struct align_vote {
 
 struct align_period; /* align_steps.c */
 
+/* Operations a step. */
+struct align_typical {
+	uint32_t ops;	 /* UINT32_MAX not known */
+	uint32_t less;	 /* of the last two frames: the one with less */
+	uint32_t before; /* of the frame that went last */
+	uint32_t once;	 /* ops as it was when they ceased to be watched */
+};
+
+/* Operations of a process, as far as they are seen. */
+struct align_coll {
+	bool live;
+	int64_t since, newest; /* steps */
+	uint64_t watched_ns;   /* since then all are seen, 0: unknown, or not */
+	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: unknown */
+};
+
+/* Buffers of slots that are gone. */
+struct align_spare {
+	struct align_record *record;
+	uint32_t capacity;
+	uint32_t *word;
+	uint32_t words;
+};
+
+/* Stages of steps that are not over, and what came too late for theirs. */
+struct align_parts {
+	struct align_part *part;
+	uint32_t count, capacity;
+	uint32_t aside;	   /* so many of them are */
+	uint64_t syncs;	   /* that were not kept, since the last step */
+	uint64_t aside_ns; /* evaluation since the last step */
+	bool aside_checkpoint;
+};
+
+/* Samples of the operating system. */
+struct align_host_samples {
+	bool live;
+	uint64_t until_ns;
+	struct align_sample *sample;
+	uint32_t samples;
+	struct align_period *period;
+};
+
 struct align_process {
 	/* What each operation needs, together. */
 	int number;
@@ -334,53 +377,39 @@ struct align_process {
 	bool absent;	   /* its steps did not come in time */
 	bool hopeless;	   /* no evidence where its steps belong; not waited for */
 	bool reported;	   /* and counted */
-	bool coll_live, host_live;
-	bool loop_seen;		 /* stages of a loop, or steps, came: no need to guess */
-	uint8_t kind_last;	 /* index of the newest operation's */
-	uint32_t slots;		 /* a power of two */
-	uint32_t typical;	 /* operations a step; UINT32_MAX not known */
-	uint32_t less;		 /* of the last two frames: the one with less */
-	uint32_t before;	 /* of the frame that went last */
-	uint32_t typical_once;	 /* usual as it was when they ceased to be watched */
+	bool loop_seen;	   /* stages of a loop, or steps, came: no need to guess */
+	uint8_t kind_last; /* index of the newest operation's */
+	uint32_t slots;	   /* a power of two */
+	struct align_typical typical;
 	int64_t low, high;	 /* steps that may have a slot; high < low: none */
 	struct align_slot *slot; /* ring by step number */
 	int64_t offset;
-	int64_t newest;			 /* step closed last, ALIGN_NO_STEP */
-	int64_t coll_since, coll_newest; /* steps */
+	int64_t newest; /* step closed last, ALIGN_NO_STEP */
+	struct align_coll coll;
 	struct align_vote vote;
 	struct align_template *template; /* NULL: none */
 	uint32_t unlike;		 /* steps since one went by its template */
 	uint32_t kinds;			 /* so many were kept */
 	uint64_t newest_end_ns;
 	int64_t lost_until; /* operations up to this step are not waited for */
-	uint64_t host_until_ns;
 	uint64_t end_ns;
-	uint64_t watched_ns;   /* since then all operations are seen, 0: unknown, or not */
-	uint64_t unwatched_ns; /* since then none was, until watched_ns; 0: unknown */
 	uint64_t after_ns;     /* end of the process that had the rank before it, 0 */
 	uint64_t first_end_ns; /* of the first step that was seen */
-	int64_t shift;	       /* that its step ends seem to have to its node's reference */
-	uint32_t shifts;
+	struct {
+		int64_t ns; /* that its step ends seem to have to its node's reference */
+		uint32_t count;
+	} shift;
 	uint64_t steps_seen;
-	int64_t by_time_low;	    /* from here on times of its steps only rise */
-	struct align_record *spare; /* a buffer of a slot that is gone */
-	uint32_t spare_capacity;
-	uint32_t *spare_word; /* and another one */
-	uint32_t spare_words;
+	int64_t by_time_low; /* from here on times of its steps only rise */
+	struct align_spare spare;
 
-	uint32_t thread_id; /* step thread */
-	unsigned thread_rank;
-	int64_t thread_step;
-	struct align_part *part; /* of steps that are not over, and what came too late for theirs */
-	uint32_t parts, part_capacity;
-	uint32_t parts_aside; /* so many of them are */
-	uint64_t parts_syncs; /* that were not kept, since the last step */
-	uint64_t aside_ns;    /* evaluation since the last step */
-	bool aside_checkpoint;
-
-	struct align_sample *sample;
-	uint32_t samples;
-	struct align_period *period;
+	struct {
+		uint32_t id;
+		unsigned rank;
+		int64_t step;
+	} thread; /* of steps */
+	struct align_parts parts;
+	struct align_host_samples host;
 
 	struct align_counted counted[ALIGN_COUNTED];
 	struct align_past past[ALIGN_HISTORY]; /* ring, by steps_seen */
@@ -542,26 +571,26 @@ static inline struct align_slot *align_slot_find(const struct align_process *pro
 /* All operations of a closed one were searched for. */
 static inline bool align_is_watched(const struct align_process *process, const struct align_slot *slot)
 {
-	return process->watched_ns && slot->closed && slot->start_ns >= process->watched_ns;
+	return process->coll.watched_ns && slot->closed && slot->start_ns >= process->coll.watched_ns;
 }
 
 /* Forgets how many operations a step has; from: what it may be (UINT32_MAX: that is not known either). */
 static inline void align_typical_from(struct align_process *process, uint32_t from)
 {
-	process->typical = process->less = process->before = from;
+	process->typical.ops = process->typical.less = process->typical.before = from;
 }
 
 /* Operations are not watched now. */
 static inline bool align_is_unwatched(const struct align_process *process)
 {
-	return process->unwatched_ns && !process->watched_ns;
+	return process->coll.unwatched_ns && !process->coll.watched_ns;
 }
 
 /* Some operations of a closed one were not searched for, or may not have been. */
 static inline bool align_is_cut(const struct align_process *process, const struct align_slot *slot)
 {
-	return process->unwatched_ns && slot->closed && slot->start_ns + slot->step_ns > process->unwatched_ns &&
-	       !align_is_watched(process, slot);
+	return process->coll.unwatched_ns && slot->closed &&
+	       slot->start_ns + slot->step_ns > process->coll.unwatched_ns && !align_is_watched(process, slot);
 }
 
 static inline int64_t align_frame_of(const struct align_process *process, int64_t step) /* of one that has a place */

@@ -251,9 +251,9 @@ static struct align_process *process_new(struct align *align, const struct align
 	process->launcher = rank->launcher;
 	process->high = -1;
 	process->newest = ALIGN_NO_STEP;
-	process->coll_since = process->coll_newest = process->lost_until = ALIGN_NO_STEP;
+	process->coll.since = process->coll.newest = process->lost_until = ALIGN_NO_STEP;
 	align_typical_from(process, UINT32_MAX);
-	process->typical_once = UINT32_MAX;
+	process->typical.once = UINT32_MAX;
 	align->process[number] = process;
 	return process;
 }

@@ -51,10 +51,10 @@ static bool align_slots_grow(struct align_process *process, uint32_t need)
 
 void align_slot_spare_words(struct align_process *process, struct align_slot *slot)
 {
-	if (slot->words > process->spare_words) {
-		free(process->spare_word);
-		process->spare_word = slot->word;
-		process->spare_words = slot->words;
+	if (slot->words > process->spare.words) {
+		free(process->spare.word);
+		process->spare.word = slot->word;
+		process->spare.words = slot->words;
 	} else {
 		free(slot->word);
 	}
@@ -75,10 +75,10 @@ static void align_slot_release(struct align *align, struct align_process *proces
 		slot->capacity = 0;
 	}
 	align_slot_spare_words(process, slot);
-	if (slot->capacity > process->spare_capacity) {
-		free(process->spare);
-		process->spare = slot->record;
-		process->spare_capacity = slot->capacity;
+	if (slot->capacity > process->spare.capacity) {
+		free(process->spare.record);
+		process->spare.record = slot->record;
+		process->spare.capacity = slot->capacity;
 	} else {
 		free(slot->record);
 	}
@@ -138,10 +138,10 @@ struct align_slot *align_slot_get(struct align *align, struct align_process *pro
 		return NULL;
 	slot = align_slots_at(process, step);
 	*slot = (struct align_slot){.step = step, .used = true};
-	slot->record = process->spare;
-	slot->capacity = process->spare_capacity;
-	process->spare = NULL;
-	process->spare_capacity = 0;
+	slot->record = process->spare.record;
+	slot->capacity = process->spare.capacity;
+	process->spare.record = NULL;
+	process->spare.capacity = 0;
 	return slot;
 }
 
@@ -181,13 +181,13 @@ void align_process_free(struct align *align, struct align_process *process)
 	if (!process)
 		return;
 	align_slots_drop(align, process, INT64_MAX);
-	align_period_free(process->period);
+	align_period_free(process->host.period);
 	if (process->template)
 		align_template_drop(align_job_of(align, process), &process->template);
-	free(process->part);
-	free(process->sample);
-	free(process->spare_word);
-	free(process->spare);
+	free(process->parts.part);
+	free(process->host.sample);
+	free(process->spare.word);
+	free(process->spare.record);
 	free(process->slot);
 	free(process);
 }
@@ -217,20 +217,20 @@ void align_slot_prefetch(const struct align_job *job, size_t index)
 static bool on_step_thread(struct align_process *process, const struct align_stage *stage)
 {
 	unsigned rank = stage_rank(stage->kind);
-	bool quiet = stage->step != STEPS_NONE && stage->step > process->thread_step + 2;
+	bool quiet = stage->step != STEPS_NONE && stage->step > process->thread.step + 2;
 
-	if (stage->thread_id != process->thread_id && (rank > process->thread_rank || (quiet && rank))) {
-		process->thread_id = stage->thread_id;
-		process->thread_rank = rank;
-		process->thread_step = stage->step;
-		process->parts = process->parts_aside = 0; /* of the other one */
+	if (stage->thread_id != process->thread.id && (rank > process->thread.rank || (quiet && rank))) {
+		process->thread.id = stage->thread_id;
+		process->thread.rank = rank;
+		process->thread.step = stage->step;
+		process->parts.count = process->parts.aside = 0; /* of the other one */
 	}
-	if (stage->thread_id != process->thread_id)
+	if (stage->thread_id != process->thread.id)
 		return false;
-	if (rank > process->thread_rank)
-		process->thread_rank = rank;
-	if (stage->step > process->thread_step)
-		process->thread_step = stage->step;
+	if (rank > process->thread.rank)
+		process->thread.rank = rank;
+	if (stage->step > process->thread.step)
+		process->thread.step = stage->step;
 	return true;
 }
 
@@ -238,11 +238,11 @@ static bool on_step_thread(struct align_process *process, const struct align_sta
 static void align_slots_aside(struct align_process *process, const struct align_stage *stage)
 {
 	if (stage->kind == STAGE_CHECKPOINT)
-		process->aside_checkpoint = true;
+		process->parts.aside_checkpoint = true;
 	else if ((stage->kind == STAGE_DATALOADER || stage->kind == STAGE_FORWARD) && stage->depth == 0)
-		process->aside_ns += stage->duration_ns;
-	if (process->aside_ns > ALIGN_TIME_MAX)
-		process->aside_ns = ALIGN_TIME_MAX;
+		process->parts.aside_ns += stage->duration_ns;
+	if (process->parts.aside_ns > ALIGN_TIME_MAX)
+		process->parts.aside_ns = ALIGN_TIME_MAX;
 }
 
 void align_stages_add(struct align *align, struct align_process *process, const struct align_stage *stage)
@@ -259,7 +259,7 @@ void align_stages_add(struct align *align, struct align_process *process, const 
 	if (of_open && stage_is_loop(stage->kind))
 		own = on_step_thread(process, stage);
 	else
-		own = process->thread_rank && stage->thread_id == process->thread_id;
+		own = process->thread.rank && stage->thread_id == process->thread.id;
 	if (own)
 		align_split_add(align, process, stage);
 	if (stage->step == STEPS_NONE)
@@ -279,12 +279,12 @@ static enum frame_class align_stages_class_of(
 
 	if (process->steps_seen < ALIGN_FIRST)
 		return FRAME_FIRST;
-	if (slot->checkpoint || process->aside_checkpoint)
+	if (slot->checkpoint || process->parts.aside_checkpoint)
 		return FRAME_CHECKPOINT;
-	if (!process->aside_ns && !gap_ns)
+	if (!process->parts.aside_ns && !gap_ns)
 		return FRAME_TRAIN;
 	median = align_process_median(process);
-	if (process->aside_ns > median)
+	if (process->parts.aside_ns > median)
 		return FRAME_EVALUATION;
 	return gap_ns / ALIGN_PAUSE > median ? FRAME_FIRST : FRAME_TRAIN;
 }
@@ -292,8 +292,8 @@ static enum frame_class align_stages_class_of(
 void align_stages_close(struct align_process *process, struct align_slot *slot, uint64_t gap_ns)
 {
 	slot->class = (uint8_t)align_stages_class_of(process, slot, gap_ns);
-	process->aside_ns = 0;
-	process->aside_checkpoint = false;
+	process->parts.aside_ns = 0;
+	process->parts.aside_checkpoint = false;
 }
 
 #define COVERED_MIN 0.5
@@ -339,18 +339,18 @@ void align_host_close(struct align_process *process, struct align_slot *slot)
 	uint64_t slot_end_ns = slot->start_ns + slot->step_ns;
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < process->samples; i++) {
-		align_host_share(slot, &process->sample[i]);
-		if (align_host_end_of(&process->sample[i]) > slot_end_ns)
-			process->sample[kept++] = process->sample[i];
+	for (uint32_t i = 0; i < process->host.samples; i++) {
+		align_host_share(slot, &process->host.sample[i]);
+		if (align_host_end_of(&process->host.sample[i]) > slot_end_ns)
+			process->host.sample[kept++] = process->host.sample[i];
 	}
-	process->samples = kept;
+	process->host.samples = kept;
 }
 
 /* The two oldest become one. */
 static void align_host_merge(struct align_process *process)
 {
-	struct align_sample *a = &process->sample[0], *b = &process->sample[1];
+	struct align_sample *a = &process->host.sample[0], *b = &process->host.sample[1];
 
 	if (b->preemptor_pid == a->preemptor_pid) {
 		a->preemptor_ns += b->preemptor_ns;
@@ -368,19 +368,19 @@ static void align_host_merge(struct align_process *process)
 			a->value[i] += b->value[i];
 	}
 	a->duration_ns = align_host_end_of(b) > a->start_ns ? align_host_end_of(b) - a->start_ns : a->duration_ns;
-	memmove(b, b + 1, (process->samples - 2) * sizeof(*b));
-	process->samples--;
+	memmove(b, b + 1, (process->host.samples - 2) * sizeof(*b));
+	process->host.samples--;
 }
 
 static void align_host_keep(struct align_process *process, const struct align_sample *sample)
 {
-	if (!process->sample)
-		process->sample = calloc(ALIGN_SAMPLES, sizeof(*process->sample));
-	if (!process->sample)
+	if (!process->host.sample)
+		process->host.sample = calloc(ALIGN_SAMPLES, sizeof(*process->host.sample));
+	if (!process->host.sample)
 		return;
-	if (process->samples == ALIGN_SAMPLES)
+	if (process->host.samples == ALIGN_SAMPLES)
 		align_host_merge(process);
-	process->sample[process->samples++] = *sample;
+	process->host.sample[process->host.samples++] = *sample;
 }
 
 /* It may not have taken more than was waited. */
@@ -414,9 +414,9 @@ void align_host_add(struct align *align, struct align_process *process, const st
 	keep_preemptor(&sample, host);
 	if ((sample.value[HOST_CPU] != FRAME_UNKNOWN || sample.value[HOST_RUN_DELAY] != FRAME_UNKNOWN) &&
 		sample.duration_ns <= ALIGN_SETTLE_NS) {
-		process->host_live = true;
-		if (align_host_end_of(&sample) > process->host_until_ns)
-			process->host_until_ns = align_host_end_of(&sample);
+		process->host.live = true;
+		if (align_host_end_of(&sample) > process->host.until_ns)
+			process->host.until_ns = align_host_end_of(&sample);
 	}
 	if (process->newest == ALIGN_NO_STEP || align_host_end_of(&sample) > process->newest_end_ns)
 		align_host_keep(process, &sample);

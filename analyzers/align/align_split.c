@@ -36,24 +36,25 @@ static void align_split_drop_aside(struct align_process *process)
 {
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < process->parts; i++) {
-		if (!process->part[i].aside)
-			process->part[kept++] = process->part[i];
+	for (uint32_t i = 0; i < process->parts.count; i++) {
+		if (!process->parts.part[i].aside)
+			process->parts.part[kept++] = process->parts.part[i];
 	}
-	process->parts = kept;
-	process->parts_aside = 0;
+	process->parts.count = kept;
+	process->parts.aside = 0;
 }
 
 static bool align_split_reserve(struct align_process *process, uint32_t max)
 {
-	size_t many = process->part_capacity;
+	size_t many = process->parts.capacity;
 
-	if (process->parts >= max && process->parts_aside)
+	if (process->parts.count >= max && process->parts.aside)
 		align_split_drop_aside(process);
-	if (!array_reserve((void **)&process->part, &many, process->parts + (size_t)1, sizeof(*process->part), max))
+	if (!array_reserve((void **)&process->parts.part, &many, process->parts.count + (size_t)1,
+		    sizeof(*process->parts.part), max))
 		return false;
-	process->part_capacity = (uint32_t)many;
-	return process->parts < max;
+	process->parts.capacity = (uint32_t)many;
+	return process->parts.count < max;
 }
 
 void align_split_add(struct align *align, struct align_process *process, const struct align_stage *stage)
@@ -63,15 +64,15 @@ void align_split_add(struct align *align, struct align_process *process, const s
 
 	if (!align_split_reserve(process, align_split_is_small(activity) ? PARTS_SMALL_MAX : PARTS_MAX)) {
 		align->counts.stages_left_out++;
-		process->parts_syncs += activity == ACTIVITY_SYNC;
+		process->parts.syncs += activity == ACTIVITY_SYNC;
 		return;
 	}
-	process->part[process->parts++] = (struct align_part){.start_ns = stage->start_ns,
+	process->parts.part[process->parts.count++] = (struct align_part){.start_ns = stage->start_ns,
 		.end_ns = stage->start_ns + stage->duration_ns,
 		.activity = (uint8_t)activity,
 		.depth = stage->depth < UINT8_MAX ? (uint8_t)stage->depth : UINT8_MAX,
 		.aside = aside};
-	process->parts_aside += aside;
+	process->parts.aside += aside;
 }
 
 /* The outer one first. */
@@ -144,33 +145,33 @@ static void align_split_keep(struct align_process *process, uint32_t open, uint3
 {
 	uint32_t kept = 0;
 
-	process->parts_aside = 0;
-	for (uint32_t i = 0; i < process->parts; i++) {
-		struct align_part part = process->part[i];
+	process->parts.aside = 0;
+	for (uint32_t i = 0; i < process->parts.count; i++) {
+		struct align_part part = process->parts.part[i];
 
 		if ((i >= open && i < next) || part.end_ns <= end_ns || part.closes++ >= STEPS_ROUNDS_MAX)
 			continue;
-		process->parts_aside += part.aside;
-		process->part[kept++] = part;
+		process->parts.aside += part.aside;
+		process->parts.part[kept++] = part;
 	}
-	process->parts = kept;
+	process->parts.count = kept;
 }
 
 void align_split_close(struct align_process *process, const struct align_step *step, struct align_slot *slot)
 {
-	struct align_split split = {.part = process->part, .at_ns = step->start_ns};
+	struct align_split split = {.part = process->parts.part, .at_ns = step->start_ns};
 	uint64_t end_ns = step->start_ns + step->duration_ns;
-	uint64_t syncs = process->parts_syncs;
+	uint64_t syncs = process->parts.syncs;
 	uint32_t next = 0;
 
-	align_split_sort(process->part, process->parts);
-	while (next < process->parts && process->part[next].start_ns < end_ns) {
-		const struct align_part part = process->part[next];
+	align_split_sort(process->parts.part, process->parts.count);
+	while (next < process->parts.count && process->parts.part[next].start_ns < end_ns) {
+		const struct align_part part = process->parts.part[next];
 
 		align_split_go(&split, part.start_ns);
 		if (align_split_crosses(&part, align_split_innermost(&split))) {
-			align_split_begin_at(
-				&process->part[next], process->parts - next, align_split_innermost(&split)->end_ns);
+			align_split_begin_at(&process->parts.part[next], process->parts.count - next,
+				align_split_innermost(&split)->end_ns);
 			continue;
 		}
 		syncs += part.activity == ACTIVITY_SYNC && part.start_ns >= step->start_ns;
@@ -179,7 +180,7 @@ void align_split_close(struct align_process *process, const struct align_step *s
 	}
 	align_split_go(&split, end_ns);
 	align_split_keep(process, split.open, next, end_ns);
-	process->parts_syncs = 0;
+	process->parts.syncs = 0;
 	if (!slot)
 		return;
 	slot->unsplit = step->unsplit;

@@ -52,7 +52,7 @@ static void align_steps_place(struct align *align, struct align_process *process
 	process->offset = offset;
 	process->hopeless = false;
 	process->vote = (struct align_vote){0};
-	process->shifts = 0;
+	process->shift.count = 0;
 	if (job->ref < 0)
 		job->ref = process->number;
 	if (process->node != FRAME_NONE && job->node_ref[process->node] < 0)
@@ -71,10 +71,10 @@ void align_steps_lose(struct align *align, struct align_process *process)
 	process->newest = ALIGN_NO_STEP;
 	process->vote = (struct align_vote){0};
 	align_typical_from(process, UINT32_MAX);
-	process->typical_once = UINT32_MAX;
-	process->coll_live = false;
+	process->typical.once = UINT32_MAX;
+	process->coll.live = false;
 	process->lost_until = ALIGN_NO_STEP;
-	process->coll_newest = process->coll_since = ALIGN_NO_STEP;
+	process->coll.newest = process->coll.since = ALIGN_NO_STEP;
 	process->steps_seen = 0;
 	if (!is_placed(process))
 		return;
@@ -207,7 +207,7 @@ void align_steps_step(struct align *align, struct align_process *process)
 		try_place(align, job, process);
 		return;
 	}
-	if (process->node == FRAME_NONE || process->coll_live || job->ref == process->number)
+	if (process->node == FRAME_NONE || process->coll.live || job->ref == process->number)
 		return;
 	ref = align_process_get(align, job->node_ref[process->node]);
 	if (ref && ref != process)
@@ -353,16 +353,16 @@ static void align_evidence_shift(struct align *align, struct align_process *proc
 	int64_t shift = theirs ? align_frame_of(ref, theirs->step) - align_frame_of(process, mine->step) : 0;
 
 	if (!shift || align_evidence_distance(mine->end_ns, theirs->end_ns) > mine->step_ns / CLOSE) {
-		process->shifts = 0;
+		process->shift.count = 0;
 		return;
 	}
-	process->shifts = process->shifts && shift == process->shift ? process->shifts + 1 : 1;
-	process->shift = shift;
-	if (process->shifts < SHIFTS_MAX)
+	process->shift.count = process->shift.count && shift == process->shift.ns ? process->shift.count + 1 : 1;
+	process->shift.ns = shift;
+	if (process->shift.count < SHIFTS_MAX)
 		return;
 	/* As many votes as make a change at once. */
 	process->vote = (struct align_vote){0};
-	for (int i = 0; i < SHIFTS_MAX && process->shifts; i++)
+	for (int i = 0; i < SHIFTS_MAX && process->shift.count; i++)
 		align_steps_vote(align, process, process->offset + shift);
 	process->align = ALIGN_BY_TIME;
 }
@@ -529,7 +529,7 @@ static void align_period_learn(struct align_period *period, uint32_t what, uint6
 /* The operation is the pattern's next one, or not. */
 static void align_period_follow(struct align *align, struct align_process *process, uint32_t what, uint64_t start_ns)
 {
-	struct align_period *period = process->period;
+	struct align_period *period = process->host.period;
 	size_t snapshot;
 
 	if (period->at == 0) {
@@ -558,10 +558,10 @@ static void align_period_follow(struct align *align, struct align_process *proce
 int64_t align_period_op(
 	struct align *align, struct align_process *process, uint64_t what, uint64_t start_ns, uint64_t end_ns)
 {
-	struct align_period *period = process->period;
+	struct align_period *period = process->host.period;
 
 	if (!period) {
-		period = process->period = calloc(1, sizeof(*period));
+		period = process->host.period = calloc(1, sizeof(*period));
 		if (!period)
 			return ALIGN_NO_STEP;
 		period->first_try = period->next_try = PERIOD_TRY;

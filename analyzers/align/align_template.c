@@ -156,16 +156,16 @@ bool align_template_begin(struct align_process *process, struct align_slot *slot
 	uint32_t words = template->streams + template->count * WORDS_AN_OP;
 
 	if (slot->words < words) {
-		uint32_t *word = process->spare_word;
+		uint32_t *word = process->spare.word;
 
-		process->spare_word = NULL;
-		if (process->spare_words < words) {
+		process->spare.word = NULL;
+		if (process->spare.words < words) {
 			free(word);
 			word = malloc(words * sizeof(*word));
 		} else {
-			words = process->spare_words;
+			words = process->spare.words;
 		}
-		process->spare_words = 0;
+		process->spare.words = 0;
 		if (!word)
 			return false;
 		free(slot->word);

@@ -83,22 +83,22 @@ void align_wait_ended(struct align *align, struct align_job *job, int64_t frame,
 /* Not all of its operations are here, as far as the steps before show. */
 static bool lacks_ops(const struct align_process *process, const struct align_slot *slot)
 {
-	if (!process->coll_live || slot->partial || slot->step <= process->lost_until)
+	if (!process->coll.live || slot->partial || slot->step <= process->lost_until)
 		return false;
 	if (align_is_unwatched(process) || align_is_cut(process, slot))
 		return false;
-	if (process->typical == UINT32_MAX)
-		return process->coll_newest <= slot->step;
-	if (slot->records >= process->typical)
+	if (process->typical.ops == UINT32_MAX)
+		return process->coll.newest <= slot->step;
+	if (slot->records >= process->typical.ops)
 		return false;
 	/* As many as one of the last two had: the other had one more (a broadcast each tenth step), and one of the next
 	 * step shows as well that no more is to come. */
-	return process->coll_newest < slot->step + (slot->records >= process->less ? 1 : 2);
+	return process->coll.newest < slot->step + (slot->records >= process->typical.less ? 1 : 2);
 }
 
 static bool lacks_host(const struct align_process *process, const struct align_slot *slot)
 {
-	return process->host_live && slot->start_ns + slot->step_ns > process->host_until_ns;
+	return process->host.live && slot->start_ns + slot->step_ns > process->host.until_ns;
 }
 
 static bool align_wait_done(const struct align_job *job, const struct align_process *process, int64_t frame)
@@ -147,7 +147,7 @@ static struct align_slot *expected_of(const struct align_job *job, const struct 
 {
 	struct align_slot *slot;
 
-	if (!process || process->align == ALIGN_UNPLACED || process->typical == UINT32_MAX)
+	if (!process || process->align == ALIGN_UNPLACED || process->typical.ops == UINT32_MAX)
 		return NULL;
 	slot = align_slot_find(process, job->head - process->offset);
 	return slot && slot->records ? slot : NULL;
@@ -165,13 +165,14 @@ static void expect_more(struct align_job *job)
 	for (size_t i = 0; i < job->ranks; i++) {
 		const struct align_slot *slot = expected_of(job, job->live[i]);
 
-		if (slot && slot->records > job->live[i]->typical && slot->records - job->live[i]->typical > more)
-			more = slot->records - job->live[i]->typical;
+		if (slot && slot->records > job->live[i]->typical.ops &&
+			slot->records - job->live[i]->typical.ops > more)
+			more = slot->records - job->live[i]->typical.ops;
 	}
 	for (size_t i = 0; i < job->ranks && more; i++) {
 		if (!expected_of(job, job->live[i]))
 			continue;
-		job->live[i]->typical += more;
+		job->live[i]->typical.ops += more;
 		align_wait_update(job, job->live[i]);
 	}
 }
@@ -204,9 +205,9 @@ static void give_up(struct align_job *job)
 		if (!slot) /* it was dropped meanwhile */
 			continue;
 		if (lacks_host(process, slot))
-			process->host_live = false;
+			process->host.live = false;
 		if (lacks_ops(process, slot) && !slot->records) {
-			process->coll_live = false;
+			process->coll.live = false;
 			align_typical_from(process, UINT32_MAX);
 		}
 	}
