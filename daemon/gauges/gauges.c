@@ -33,7 +33,7 @@ struct gauges_source {
 	const struct gauge_source *source;
 	struct gauge_thread *thread; /* that reads it; the last source of it frees it */
 	size_t place;		     /* in the thread */
-	struct gauge_serieses *serieses;
+	struct gauge_series_set *series;
 	bool silent;   /* reported */
 	unsigned slow; /* bits of groups, reported */
 };
@@ -146,7 +146,7 @@ static void gauges_take(struct gauges *gauges, struct gauge_thread *thread)
 	while ((batch = gauge_thread_take(thread))) {
 		struct gauges_source *source = &gauges->source[batch->source];
 
-		gauge_serieses_feed(source->serieses, batch);
+		gauge_series_set_feed(source->series, batch);
 		gauges_put_messages(source, batch);
 		gauges_put_cards(gauges, batch);
 		gauge_batch_free(batch);
@@ -168,7 +168,7 @@ static void gauges_check_silence(struct gauges_source *source, uint64_t now_ns)
 		log_notice("gauges", "%s answers again", source->source->name);
 		return;
 	}
-	gauge_serieses_end(source->serieses);
+	gauge_series_set_end(source->series);
 	log_warning("gauges", "%s has not answered for %u s; trying on", source->source->name,
 		(unsigned)(SILENT_NS / NSEC_PER_SEC));
 }
@@ -295,9 +295,9 @@ int gauges_new_at(struct context *context, const struct gauge_roots *given, stru
 
 		source->gauges = gauges;
 		source->source = gauge_sources[i];
-		source->serieses = gauge_serieses_new(source->source->rows_per_second, GAUGES_MAX,
+		source->series = gauge_series_set_new(source->source->rows_per_second, GAUGES_MAX,
 			&(struct gauge_sink){gauges_put_row, gauges_on_sample, source});
-		if (!source->serieses)
+		if (!source->series)
 			return -ENOMEM;
 	}
 	r = gauges_start(gauges, &roots);
@@ -320,7 +320,7 @@ struct gauges *gauges_free(struct gauges *gauges)
 	for (size_t i = 0; i < SOURCES; i++) {
 		if (gauges->source[i].source && gauges->source[i].source->blocks)
 			gauge_thread_free(gauges->source[i].thread, END_WAIT_NS);
-		gauge_serieses_free(gauges->source[i].serieses);
+		gauge_series_set_free(gauges->source[i].series);
 	}
 	gauge_thread_free(gauges->shared, END_WAIT_NS);
 	card_gauges_free(gauges->card_gauges);
@@ -342,7 +342,7 @@ void gauges_observe(struct gauges *gauges, const struct gauges_observer *observe
 void gauges_each(const struct gauges *gauges, gauges_newest newest, void *arg)
 {
 	for (size_t i = 0; gauges && i < SOURCES; i++)
-		gauge_serieses_each(gauges->source[i].serieses, gauges->source[i].source, newest, arg);
+		gauge_series_set_each(gauges->source[i].series, gauges->source[i].source, newest, arg);
 }
 
 struct card_gauges *gauges_cards(const struct gauges *gauges)
@@ -380,9 +380,9 @@ bool gauges_status(const struct gauges *gauges, unsigned index, struct gauges_st
 	groups = gauges_groups(source, &opened);
 	*ret = (struct gauges_status){
 		.source = source->source,
-		.count = gauge_serieses_count(source->serieses),
-		.rows = gauge_serieses_rows(source->serieses),
-		.left_out = gauge_serieses_left_out(source->serieses),
+		.count = gauge_series_set_count(source->series),
+		.rows = gauge_series_set_rows(source->series),
+		.left_out = gauge_series_set_left_out(source->series),
 		.state = source->silent		    ? GAUGES_SILENT
 			 : !opened.opened	    ? GAUGES_OPENING
 			 : opened.result == -ENOENT ? GAUGES_ABSENT

@@ -65,21 +65,21 @@ struct gauge_sink {
 	void *arg;
 };
 
-struct gauge_serieses;
+struct gauge_series_set;
 
 /* rows_per_second: stored at most, in the mean. */
-struct gauge_serieses *gauge_serieses_new(unsigned rows_per_second, size_t max, const struct gauge_sink *sink);
+struct gauge_series_set *gauge_series_set_new(unsigned rows_per_second, size_t max, const struct gauge_sink *sink);
 /* Ends the open rows. */
-struct gauge_serieses *gauge_serieses_free(struct gauge_serieses *serieses);
+struct gauge_series_set *gauge_series_set_free(struct gauge_series_set *set);
 /* A second's samples; what is not among those of its group any more ends. */
-void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_batch *batch);
+void gauge_series_set_feed(struct gauge_series_set *set, const struct gauge_batch *batch);
 /* Nothing came: all rows end, and rates begin again. */
-void gauge_serieses_end(struct gauge_serieses *serieses);
-void gauge_serieses_each(
-	const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg);
-size_t gauge_serieses_count(const struct gauge_serieses *serieses);
-uint64_t gauge_serieses_rows(const struct gauge_serieses *serieses);
-uint64_t gauge_serieses_left_out(const struct gauge_serieses *serieses);
+void gauge_series_set_end(struct gauge_series_set *set);
+void gauge_series_set_each(
+	const struct gauge_series_set *set, const struct gauge_source *source, gauges_newest newest, void *arg);
+size_t gauge_series_set_count(const struct gauge_series_set *set);
+uint64_t gauge_series_set_rows(const struct gauge_series_set *set);
+uint64_t gauge_series_set_left_out(const struct gauge_series_set *set);
 
 /*
  * How often a group is read. All groups of all sources together keep a share of a CPU: each may take so much of it as

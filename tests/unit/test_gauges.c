@@ -39,14 +39,14 @@ static const struct gauge level = {"level", "C", GAUGE_LEVEL, 1, 3, "a level"};
 static const struct gauge count = {"count", "1", GAUGE_COUNT, 1, 0, "a count"};
 static const struct gauge rate = {"rate", "1/s", GAUGE_RATE, 1, 100, "a rate"};
 
-static struct gauge_serieses *new_serieses(unsigned rows_per_second)
+static struct gauge_series_set *new_serieses(unsigned rows_per_second)
 {
 	kept_count = 0;
-	return gauge_serieses_new(rows_per_second, 8, &(struct gauge_sink){keep, NULL, NULL});
+	return gauge_series_set_new(rows_per_second, 8, &(struct gauge_sink){keep, NULL, NULL});
 }
 
 static void feed(
-	struct gauge_serieses *serieses, unsigned second, const struct gauge *gauge, const char *object, double value)
+	struct gauge_series_set *set, unsigned second, const struct gauge *gauge, const char *object, double value)
 {
 	struct gauge_batch *batch = gauge_batch_new(0, 8);
 
@@ -54,42 +54,42 @@ static void feed(
 	batch->groups = 1;
 	if (gauge)
 		gauge_sample(batch, gauge, object, value);
-	gauge_serieses_feed(serieses, batch);
+	gauge_series_set_feed(set, batch);
 	gauge_batch_free(batch);
 }
 
 /* Equal samples: a row a minute, the first sample begins it. */
 TEST(a_steady_gauge)
 {
-	struct gauge_serieses *serieses = new_serieses(1);
+	struct gauge_series_set *set = new_serieses(1);
 
 	for (unsigned i = 1; i <= 130; i++)
-		feed(serieses, i, &level, "x", 40);
+		feed(set, i, &level, "x", 40);
 	assert_int_equal(kept_count, 2);
 	assert_int_equal(kept[0].row.start_ns, SECOND);
 	assert_int_equal(kept[0].row.duration_ns, GAUGE_STEADY_NS);
 	assert_int_equal(kept[1].row.start_ns, 61 * SECOND);
 	assert_true(kept[1].row.value == 40 && kept[1].row.least == 40 && kept[1].row.most == 40);
-	gauge_serieses_free(serieses);
+	gauge_series_set_free(set);
 	assert_int_equal(kept_count, 3);
 }
 
 /* Noise below the step: a row each 10 s, with mean, least and most. Beyond it: at once. */
 TEST(a_gauge_that_varies)
 {
-	struct gauge_serieses *serieses = new_serieses(10);
+	struct gauge_series_set *set = new_serieses(10);
 
 	for (unsigned i = 1; i <= 12; i++)
-		feed(serieses, i, &level, "x", i % 2 ? 40 : 42);
+		feed(set, i, &level, "x", i % 2 ? 40 : 42);
 	assert_int_equal(kept_count, 1);
 	assert_int_equal(kept[0].row.duration_ns, GAUGE_ROW_NS);
 	assert_true(kept[0].row.least == 40 && kept[0].row.most == 42);
 	assert_true(kept[0].row.value > 40.8 && kept[0].row.value < 41.2);
-	feed(serieses, 13, &level, "x", 80);
+	feed(set, 13, &level, "x", 80);
 	assert_int_equal(kept_count, 2);
 	assert_int_equal(kept[1].row.start_ns, 11 * SECOND);
 	assert_int_equal(kept[1].row.duration_ns, SECOND);
-	gauge_serieses_free(serieses);
+	gauge_series_set_free(set);
 	assert_true(
 		kept[2].row.value == 80 && kept[2].row.start_ns == 12 * SECOND && kept[2].row.duration_ns == SECOND);
 }
@@ -97,11 +97,11 @@ TEST(a_gauge_that_varies)
 /* A change by one is a row of its own: the increase is not blurred. */
 TEST(a_counter_of_errors)
 {
-	struct gauge_serieses *serieses = new_serieses(10);
+	struct gauge_series_set *set = new_serieses(10);
 
 	for (unsigned i = 1; i <= 5; i++)
-		feed(serieses, i, &count, "x", i < 4 ? 7 : 8);
-	gauge_serieses_free(serieses);
+		feed(set, i, &count, "x", i < 4 ? 7 : 8);
+	gauge_series_set_free(set);
 	assert_int_equal(kept_count, 2);
 	assert_true(kept[0].row.value == 7 && kept[1].row.value == 8);
 	assert_int_equal(kept[1].row.start_ns, 3 * SECOND);
@@ -110,13 +110,13 @@ TEST(a_counter_of_errors)
 /* The increase a second, over the time that has passed; a counter that begins again gives no row below zero. */
 TEST(a_rate)
 {
-	struct gauge_serieses *serieses = new_serieses(10);
+	struct gauge_series_set *set = new_serieses(10);
 
-	feed(serieses, 1, &rate, "x", 1000);
-	feed(serieses, 3, &rate, "x", 1050);
-	feed(serieses, 4, &rate, "x", 3);
-	feed(serieses, 5, &rate, "x", 13);
-	gauge_serieses_free(serieses);
+	feed(set, 1, &rate, "x", 1000);
+	feed(set, 3, &rate, "x", 1050);
+	feed(set, 4, &rate, "x", 3);
+	feed(set, 5, &rate, "x", 13);
+	gauge_series_set_free(set);
 	assert_int_equal(kept_count, 2);
 	assert_true(kept[0].row.value == 25 && kept[0].row.start_ns == SECOND && kept[0].row.duration_ns == 2 * SECOND);
 	assert_true(kept[1].row.value == 10 && kept[1].row.start_ns == 4 * SECOND);
@@ -125,7 +125,7 @@ TEST(a_rate)
 /* More changes than rows: fewer rows over longer times, whose mean, least and most still cover every sample. */
 TEST(rows_are_bounded)
 {
-	struct gauge_serieses *serieses = new_serieses(1);
+	struct gauge_series_set *set = new_serieses(1);
 	double least = 1e9, most = 0, sum = 0, seconds = 0;
 
 	for (unsigned i = 1; i <= 300; i++) {
@@ -134,10 +134,10 @@ TEST(rows_are_bounded)
 		batch->time_ns = i * SECOND;
 		for (char object[] = "a"; object[0] < 'f'; object[0]++)
 			gauge_sample(batch, &level, object, i % 2 ? 0 : 100);
-		gauge_serieses_feed(serieses, batch);
+		gauge_series_set_feed(set, batch);
 		gauge_batch_free(batch);
 	}
-	gauge_serieses_free(serieses);
+	gauge_series_set_free(set);
 	assert_true(kept_count >= 290 && kept_count <= 300 + GAUGE_BURST_S + 5);
 	for (size_t i = 0; i < kept_count; i++) {
 		if (!streq(kept[i].object, "c"))
@@ -154,30 +154,30 @@ TEST(rows_are_bounded)
 /* What is gone ends, and comes back as new. Beyond the greatest number: counted. */
 TEST(objects_come_and_go)
 {
-	struct gauge_serieses *serieses = new_serieses(10);
+	struct gauge_series_set *set = new_serieses(10);
 	struct gauge_batch *batch = gauge_batch_new(0, 100);
 
-	feed(serieses, 1, &level, "x", 1);
-	feed(serieses, 2, &level, "y", 1);
+	feed(set, 1, &level, "x", 1);
+	feed(set, 2, &level, "y", 1);
 	assert_int_equal(kept_count, 1);
-	assert_int_equal(gauge_serieses_count(serieses), 1);
-	feed(serieses, 3, NULL, "", 0);
-	assert_int_equal(gauge_serieses_count(serieses), 0);
+	assert_int_equal(gauge_series_set_count(set), 1);
+	feed(set, 3, NULL, "", 0);
+	assert_int_equal(gauge_series_set_count(set), 0);
 	for (unsigned i = 0; i < 12; i++)
 		gauge_sample(batch, &level, (char[]){(char)('a' + i), 0}, 1);
 	batch->time_ns = 4 * SECOND;
-	gauge_serieses_feed(serieses, batch);
-	assert_int_equal(gauge_serieses_count(serieses), 8);
-	assert_int_equal(gauge_serieses_left_out(serieses), 4);
+	gauge_series_set_feed(set, batch);
+	assert_int_equal(gauge_series_set_count(set), 8);
+	assert_int_equal(gauge_series_set_left_out(set), 4);
 	gauge_batch_free(batch);
-	gauge_serieses_free(serieses);
+	gauge_series_set_free(set);
 }
 
 /* A group that is not due gives nothing, and its gauges remain, with their newest value; at its next reading they may
  * be gone. */
 TEST(groups_come_at_their_own_times)
 {
-	struct gauge_serieses *serieses = new_serieses(10);
+	struct gauge_series_set *set = new_serieses(10);
 
 	for (unsigned second = 1; second <= 41; second++) {
 		struct gauge_batch *batch = gauge_batch_new(0, 8);
@@ -192,11 +192,11 @@ TEST(groups_come_at_their_own_times)
 				gauge_sample(batch, &count, "x", second);
 			gauge_sample(batch, &rate, "x", 10 * second);
 		}
-		gauge_serieses_feed(serieses, batch);
+		gauge_series_set_feed(set, batch);
 		gauge_batch_free(batch);
-		assert_int_equal(gauge_serieses_count(serieses), second < 41 ? 3 : 2);
+		assert_int_equal(gauge_series_set_count(set), second < 41 ? 3 : 2);
 	}
-	gauge_serieses_free(serieses);
+	gauge_series_set_free(set);
 	/* 1 and 21 of the count, each a row; the rate is over the time between its readings. */
 	assert_int_equal(kept_count, 4);
 	assert_ptr_equal(kept[0].row.gauge, &count);
