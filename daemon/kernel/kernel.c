@@ -57,34 +57,53 @@ struct kernel {
 	void *sink_arg;
 };
 
-/* Of each map but the ring: where its descriptor is, and how many entries it has where that is not the number of
- * slots. */
+/* Of each map but the ring. */
 static const struct kernel_map {
 	const char *name;
 	enum bpf_map_type type;
-	uint32_t key_bytes, value_bytes, entries, extra, flags; /* entries 0: as many as slots, and `extra` more */
-	size_t fd;
+	uint32_t key_bytes, value_bytes, entries, extra; /* entries 0: as many as slots, and `extra` more */
+	size_t fd, memory; /* in struct kernel: descriptor; memory that is shared with the programs, 0: it is not */
 } maps[] = {
-	{"drops", BPF_MAP_TYPE_ARRAY, 4, 8, RT_KIND_MAX, 0, BPF_F_MMAPABLE, offsetof(struct kernel, drops_fd)},
-	{"ranks", BPF_MAP_TYPE_HASH, 4, 4, 0, 0, 0, offsetof(struct kernel, ranks_fd)},
-	{"quotas", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_quota), 0, KERNEL_POOLS_MAX, BPF_F_MMAPABLE,
-		offsetof(struct kernel, quotas_fd)},
-	{"costs", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_costs), 0, 0, BPF_F_MMAPABLE,
-		offsetof(struct kernel, costs_fd)},
-	{"stack_calls", BPF_MAP_TYPE_LRU_HASH, 8, sizeof(struct rt_stack_call), RT_STACK_CALLS_MAX, 0, 0,
-		offsetof(struct kernel, stack_calls_fd)},
-	{"stack_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stack_program_fd)},
-	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, 0, offsetof(struct kernel, copies_fd)},
-	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, BPF_F_MMAPABLE,
-		offsetof(struct kernel, system_sums_fd)},
-	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stage_program_fd)},
-	{"end_ranks", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_end_rank), 0, 0, 0,
-		offsetof(struct kernel, end_ranks_fd)},
+#define MAP_FD(name) offsetof(struct kernel, name##_fd)
+#define MAP_MEMORY(name) offsetof(struct kernel, name)
+	{"drops", BPF_MAP_TYPE_ARRAY, 4, 8, RT_KIND_MAX, 0, MAP_FD(drops), MAP_MEMORY(drops)},
+	{"ranks", BPF_MAP_TYPE_HASH, 4, 4, 0, 0, MAP_FD(ranks), 0},
+	{"quotas", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_quota), 0, KERNEL_POOLS_MAX, MAP_FD(quotas),
+		MAP_MEMORY(quota)},
+	{"costs", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_costs), 0, 0, MAP_FD(costs), MAP_MEMORY(cost)},
+	{"stack_calls", BPF_MAP_TYPE_LRU_HASH, 8, sizeof(struct rt_stack_call), RT_STACK_CALLS_MAX, 0,
+		MAP_FD(stack_calls), 0},
+	{"stack_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, MAP_FD(stack_program), 0},
+	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, MAP_FD(copies), 0},
+	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, MAP_FD(system_sums),
+		MAP_MEMORY(system)},
+	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, MAP_FD(stage_program), 0},
+	{"end_ranks", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_end_rank), 0, 0, MAP_FD(end_ranks), 0},
 };
+#undef MAP_FD
+#undef MAP_MEMORY
 
 static int *map_fd(const struct kernel *kernel, const struct kernel_map *map)
 {
 	return (int *)((uintptr_t)kernel + map->fd);
+}
+
+static void **map_memory(const struct kernel *kernel, const struct kernel_map *map)
+{
+	return (void **)((uintptr_t)kernel + map->memory);
+}
+
+static uint32_t map_entries(const struct kernel *kernel, const struct kernel_map *map)
+{
+	return map->entries ? map->entries : kernel->slots + map->extra;
+}
+
+/* The kernel maps whole pages. */
+static size_t map_memory_bytes(const struct kernel *kernel, const struct kernel_map *map)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)map_entries(kernel, map) * map->value_bytes;
+
+	return (bytes + page - 1) / page * page;
 }
 
 static uint32_t *kernel_chain(struct kernel *kernel, uint32_t pid)
@@ -139,73 +158,50 @@ static uint32_t ring_bytes(uint64_t wanted)
 	return (uint32_t)size;
 }
 
-/* The kernel maps whole pages. */
-static size_t kernel_pages(size_t bytes)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	return (bytes + page - 1) / page * page;
-}
-
-static size_t quotas_bytes(const struct kernel *kernel)
-{
-	return kernel_pages(kernel->quotas * sizeof(*kernel->quota));
-}
-
-static size_t costs_bytes(const struct kernel *kernel)
-{
-	return kernel_pages(kernel->slots * sizeof(*kernel->cost));
-}
-
-static size_t system_bytes(const struct kernel *kernel)
-{
-	return kernel_pages(kernel->slots * sizeof(*kernel->system));
-}
-
-static size_t drops_bytes(void)
-{
-	return kernel_pages(RT_KIND_MAX * sizeof(uint64_t));
-}
-
-static void kernel_unmap(void *memory, size_t size_bytes)
-{
-	if (memory)
-		munmap(memory, size_bytes);
-}
-
 struct kernel *kernel_close(struct kernel *kernel)
 {
 	if (!kernel)
 		return NULL;
 	ring_buffer__free(kernel->ring);
 	closep(&kernel->events_fd);
-	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
 		closep(map_fd(kernel, &maps[i]));
+		if (maps[i].memory && *map_memory(kernel, &maps[i]))
+			munmap(*map_memory(kernel, &maps[i]), map_memory_bytes(kernel, &maps[i]));
+	}
 	free(kernel->filtered);
-	kernel_unmap(kernel->quota, quotas_bytes(kernel));
-	kernel_unmap(kernel->cost, costs_bytes(kernel));
-	kernel_unmap(kernel->system, system_bytes(kernel));
-	kernel_unmap(kernel->drops, drops_bytes());
 	free(kernel);
 	return NULL;
 }
 
 DEFINE_CLEANUP(struct kernel *, kernel_close)
 
+static int make_map(struct kernel *kernel, const struct kernel_map *map)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = map->memory ? BPF_F_MMAPABLE : 0);
+	int fd = bpf_map_create(
+		map->type, map->name, map->key_bytes, map->value_bytes, map_entries(kernel, map), &options);
+	void *memory;
+
+	if (fd < 0)
+		return log_error_errno("kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", map->name);
+	*map_fd(kernel, map) = fd;
+	if (!map->memory)
+		return 0;
+	memory = mmap(NULL, map_memory_bytes(kernel, map), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return log_error_errno("kernel", -errno, "cannot map the memory of the BPF map '%s'", map->name);
+	*map_memory(kernel, map) = memory;
+	return 0;
+}
+
 static int make_maps(struct kernel *kernel)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
-		const struct kernel_map *map = &maps[i];
-		LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = map->flags);
-		uint32_t entries = map->entries ? map->entries : kernel->slots + map->extra;
-		int fd = bpf_map_create(map->type, map->name, map->key_bytes, map->value_bytes, entries, &options);
+	int r = 0;
 
-		if (fd < 0)
-			return log_error_errno(
-				"kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", map->name);
-		*map_fd(kernel, map) = fd;
-	}
-	return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++)
+		r = make_map(kernel, &maps[i]);
+	return r;
 }
 
 static int make_ring(const struct config *config, int *ret)
@@ -233,27 +229,6 @@ static int make_ring(const struct config *config, int *ret)
 	return 0;
 }
 
-/* NULL: refused, which is logged. */
-static void *kernel_map(int fd, size_t size_bytes, const char *what)
-{
-	void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (memory != MAP_FAILED)
-		return memory;
-	log_error_errno("kernel", -errno, "cannot map %s", what);
-	return NULL;
-}
-
-/* The maps' memory that is shared with the programs. */
-static int share_maps(struct kernel *kernel)
-{
-	kernel->quota = kernel_map(kernel->quotas_fd, quotas_bytes(kernel), "the limits of ranks");
-	kernel->cost = kernel_map(kernel->costs_fd, costs_bytes(kernel), "what probes cost ranks");
-	kernel->system = kernel_map(kernel->system_sums_fd, system_bytes(kernel), "what the kernel does for ranks");
-	kernel->drops = kernel_map(kernel->drops_fd, drops_bytes(), "counts of lost records");
-	return kernel->quota && kernel->cost && kernel->system && kernel->drops ? 0 : -ENOMEM;
-}
-
 int kernel_open(struct context *context, struct kernel **ret)
 {
 	_cleanup_(kernel_closep) struct kernel *kernel = calloc(1, sizeof(*kernel));
@@ -278,8 +253,6 @@ int kernel_open(struct context *context, struct kernel **ret)
 	r = make_ring(&context->config, &kernel->events_fd);
 	if (r == 0)
 		r = make_maps(kernel);
-	if (r == 0)
-		r = share_maps(kernel);
 	if (r < 0)
 		return r;
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
