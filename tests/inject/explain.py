@@ -185,6 +185,8 @@ def own_growth_ns(file, since_s, until_s):
     chosen = [cpu for end, _, cpu in steps if since_s <= end / 1e9 < until_s]
     usual = sorted((wall, cpu) for end, wall, cpu in steps if not since_s <= end / 1e9 < until_s)
     usual = usual[len(usual) // 4 : len(usual) // 2]
+    if not chosen:  # one step of more than the whole time
+        return 0
     return sum(chosen) / len(chosen) - sum(cpu for _, cpu in usual) / len(usual)
 
 
