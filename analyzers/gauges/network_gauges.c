@@ -159,6 +159,13 @@ static bool network_gauges_grown(const struct network_gauges *network, const str
 	return most > 0;
 }
 
+/* Ranks that all wait without computing may wait for the network. */
+static bool network_may_explain(const struct finding *finding)
+{
+	return finding_cause_row(finding->cause)->part == FINDING_PART_NETWORK ||
+	       (finding->kind == FINDING_SLOW_JOB && finding->cause == CAUSE_ASLEEP);
+}
+
 static struct network_remembered *network_remembered(struct network_gauges *network, uint64_t id)
 {
 	for (size_t i = 0; id && i < REMEMBERED_MAX; i++)
@@ -175,8 +182,7 @@ bool network_gauges_explain(struct network_gauges *network, uint64_t now_ns, str
 	const struct network_gauge *gauge;
 	double rate;
 
-	if (!network || finding->kind == FINDING_HARDWARE ||
-		finding_cause_row(finding->cause)->part != FINDING_PART_NETWORK)
+	if (!network || finding->kind == FINDING_HARDWARE || !network_may_explain(finding))
 		return false;
 	known = network_remembered(network, finding->id);
 	if (!known) {

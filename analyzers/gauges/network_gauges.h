@@ -31,8 +31,8 @@ struct network_gauges *network_gauges_free(struct network_gauges *network);
  */
 void network_gauges_sample(struct network_gauges *network, uint64_t time_ns, const char *object, const char *what,
 	bool is_rate, double value);
-/* Adds the evidence "network", a second, and writes the sentence anew, where the network is the finding's cause and a
- * gauge grew. network may be NULL. */
+/* Adds the evidence "network", a second, and writes the sentence anew, where a gauge grew and the network is the
+ * finding's cause, or all ranks of a slow job wait for something. network may be NULL. */
 bool network_gauges_explain(struct network_gauges *network, uint64_t now_ns, struct finding *finding);
 
 #endif

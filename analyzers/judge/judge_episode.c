@@ -184,7 +184,8 @@ static enum finding_cause cause_of(const struct judge *judge, const struct judge
 	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)
 		return CAUSE_CARD;
 	/* A host that waits for its card is no sleeper. */
-	if (cause == CAUSE_COMPUTE && finding->kind == FINDING_SLOW_RANK && !finding->card[0] &&
+	if (cause == CAUSE_COMPUTE &&
+		(finding->kind == FINDING_SLOW_RANK ? !finding->card[0] : watch->kind == WATCH_JOB && !judge->cards) &&
 		episode->worst.host_known[HOST_CPU] && episode->cause_lost[HOST_CPU] < JUDGE_CAUSE_HALF * own)
 		return CAUSE_ASLEEP;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;

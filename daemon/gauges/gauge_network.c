@@ -31,7 +31,7 @@ static const struct gauge network_gauges[] = {
 	[TX_DROPPED] = {"send_drops", "1", GAUGE_LOSS_COUNT, 1, 100, "packets dropped before they were sent"},
 	[LINK_CHANGES] = {"link_changes", "1", GAUGE_COUNT, 1, 0, "times the link went up or down"},
 	[SPEED] = {"speed", "bits/s", GAUGE_COUNT, 1e6, 0, "speed of the link"},
-	[RETRANSMITS] = {"tcp_retransmits", "1/s", GAUGE_LOSS_RATE, 1, 100, "TCP segments sent again, all interfaces"},
+	[RETRANSMITS] = {"tcp_retransmits", "1/s", GAUGE_LOSS_RATE, 1, 100, "TCP segments sent again"},
 	[NETWORK_MAX] = {0},
 };
 

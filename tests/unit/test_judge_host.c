@@ -117,6 +117,32 @@ TEST(who_uses_no_more_cpu_time_sleeps)
 	}
 }
 
+/* The same of all ranks, which is the job's; where they have cards, they may wait for those. */
+TEST(a_job_that_uses_no_more_cpu_time_sleeps)
+{
+	static const struct {
+		unsigned ms;
+		bool cards;
+		enum finding_cause cause;
+	} rows[] = {{25, false, CAUSE_COMPUTE}, {14, false, CAUSE_COMPUTE}, {8, false, CAUSE_ASLEEP},
+		{0, false, CAUSE_ASLEEP}, {0, true, CAUSE_COMPUTE}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		script_begin(2);
+		if (rows[i].cards)
+			script_cards();
+		for (int r = 0; r < 2; r++)
+			script.host[r].cpu_ns = 90000000;
+		script_run(LEARN_S);
+		script_all(ACTIVITY_FORWARD, 25 * MS);
+		for (int r = 0; r < 2; r++)
+			script.host[r].cpu_ns += rows[i].ms * 1000000;
+		script_run(30);
+		assert_int_equal(script_only(-1, ACTIVITY_FORWARD)->finding.cause, rows[i].cause);
+		script_end();
+	}
+}
+
 /* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where
  * they wait alike nobody is named. */
 TEST(of_two_that_wait_for_cpus_one_is_named_for_all_or_none)

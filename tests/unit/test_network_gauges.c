@@ -100,7 +100,13 @@ TEST_WITH(what_did_not_grow_is_not_shown, setup, teardown)
 	pass(20, 200, 70);
 	finding = finding_of(CAUSE_COMMUNICATION, 20);
 	assert_non_null(explained(&finding));
+	/* All ranks of a job wait for something. */
+	finding.kind = FINDING_SLOW_JOB;
+	finding.cause = CAUSE_ASLEEP;
+	assert_non_null(explained(&finding));
 	/* Not the network's finding. */
+	finding.kind = FINDING_SLOW_RANK;
+	assert_null(explained(&finding));
 	finding = finding_of(CAUSE_COMPUTE, 20);
 	assert_null(explained(&finding));
 	finding = finding_of(CAUSE_PORT, 20);
