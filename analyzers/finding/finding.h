@@ -71,8 +71,8 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *   hardware             the cause's evidence, detail: what was reported; "card": detail, UUID and PCI address
  *   slow rank            "system": percent of the time in which the kernel did that for the rank, detail: what
  *                        ("reads of files (data/b)"); peers: its peers; "system_before": peers: before
- *   network as cause     "network": packets or errors a second that its node's network had, detail: what and where
- *                        ("packets received and dropped (eth0)"); peers: before
+ *   network as cause,    "network": packets or errors a second that the node's network had, detail: what and where
+ *   or all ranks wait    ("packets received and dropped (eth0)"); peers: before
  *   any                  "returns": times it recurred; "explained": detail, the finding that explains it
  */
 struct finding_evidence {

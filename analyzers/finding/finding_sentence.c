@@ -125,6 +125,16 @@ static void sentence_cause(struct sentence *sentence)
 		text_add(&sentence->text, "%s", row->title);
 }
 
+/* " (2 before)", where that is known. */
+static void sentence_before(struct sentence *sentence, const struct finding_evidence *evidence)
+{
+	if (!isfinite(evidence->peers))
+		return;
+	text_add(&sentence->text, " (");
+	text_value(&sentence->text, evidence->peers, "");
+	text_add(&sentence->text, " before)");
+}
+
 /* "; 42 device synchronizations per step (2 before)" */
 static void sentence_syncs(struct sentence *sentence)
 {
@@ -135,11 +145,7 @@ static void sentence_syncs(struct sentence *sentence)
 	text_add(&sentence->text, "; ");
 	text_value(&sentence->text, syncs->value, "");
 	text_add(&sentence->text, " device synchronizations per step");
-	if (!isfinite(syncs->peers))
-		return;
-	text_add(&sentence->text, " (");
-	text_value(&sentence->text, syncs->peers, "");
-	text_add(&sentence->text, " before)");
+	sentence_before(sentence, syncs);
 }
 
 /* "; the kernel: reads of files (data/b) 31 % of the time (its peers 1 %)" */
@@ -157,7 +163,7 @@ static void sentence_system(struct sentence *sentence)
 		text_add(&sentence->text, " (%s %.0f %%)", peers ? "its peers" : "before", system->peers);
 }
 
-/* "; the network: packets received and dropped (eth0) 340 a second (before 2)" */
+/* "; the network: packets received and dropped (eth0) 340 a second (2 before)" */
 static void sentence_network(struct sentence *sentence)
 {
 	const struct finding_evidence *network = sentence_evidence(sentence->finding, "network");
@@ -169,11 +175,7 @@ static void sentence_network(struct sentence *sentence)
 	text_add(&sentence->text, " ");
 	text_value(&sentence->text, network->value, "");
 	text_add(&sentence->text, " a second");
-	if (!isfinite(network->peers))
-		return;
-	text_add(&sentence->text, " (before ");
-	text_value(&sentence->text, network->peers, "");
-	text_add(&sentence->text, ")");
+	sentence_before(sentence, network);
 }
 
 /* "rank 3 (node-a, card 1)"; "ranks 3-7"; false: of no rank. */

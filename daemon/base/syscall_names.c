@@ -40,7 +40,7 @@ static const struct {
 	{SYS_sync_file_range, RT_SYSCALL_FILE + RT_FILE_SYNC},
 	{SYS_sendto, RT_SYSCALL_FILE + RT_FILE_SEND},
 	{SYS_sendmsg, RT_SYSCALL_FILE + RT_FILE_SEND},
-#ifdef SYS_open /* neither on arm64 */
+#ifdef SYS_open /* arm64 has neither */
 	{SYS_open, RT_SYSCALL_FILE + RT_FILE_OPEN},
 	{SYS_creat, RT_SYSCALL_FILE + RT_FILE_OPEN},
 #endif

@@ -71,7 +71,7 @@ struct ends_rank {
 	struct end_sender sender;   /* once it has ended */
 	struct reply_layout layout;
 	struct rank is;		    /* as it was when it was seen last */
-	struct stage_stacks stages; /* last, as the largest: each visit uses some of the others */
+	struct stage_stacks stages; /* last, as the largest: each tick reads the fields before it */
 };
 
 struct ends {

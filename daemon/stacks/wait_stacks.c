@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 #include "daemon/base/syscall_names.h"
 #include "daemon/core/context.h"
 #include "daemon/stacks/profile_rank.h"

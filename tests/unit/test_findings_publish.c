@@ -61,7 +61,7 @@ TEST_WITH(test_network, setup, teardown)
 	say(of);
 	flush();
 	assert_query("select json_extract(evidence, '$[1].name'), json_extract(evidence, '$[1].detail'), sentence like "
-		     "'%; the network: packets received and dropped (eth0) % a second (before 1)%' from findings",
+		     "'%; the network: packets received and dropped (eth0) % a second (1 before)%' from findings",
 		"network|packets received and dropped (eth0)|1\n");
 	context.gauges = gauges_free(context.gauges);
 }

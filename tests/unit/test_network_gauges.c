@@ -68,7 +68,7 @@ TEST_WITH(what_grew_is_shown, setup, teardown)
 	assert_string_equal(evidence->detail, "packets received and dropped (eth0)");
 	assert_true(fabs(evidence->value - 50) < 0.5 && fabs(evidence->peers - 1) < 0.01);
 	assert_non_null(
-		strstr(finding.sentence, "; the network: packets received and dropped (eth0) 50 a second (before 1)"));
+		strstr(finding.sentence, "; the network: packets received and dropped (eth0) 50 a second (1 before)"));
 	/* It began within a slot, and is over. */
 	finding = finding_of(CAUSE_LINK, 35);
 	finding.until_ns = (now_s - 5) * SECOND;
