@@ -3,6 +3,7 @@
  * tracectl: finds the verb and the options that every verb takes, wherever they stand, and hands over the rest. A verb
  * without a function in verbs.def, or without a row, is a program in libexec/ranktrace.
  */
+#include "analyzers/base/replace.h"
 #include "ctl/tracectl.h"
 
 /* The value of "--name V" or "--name=V" at argv[*i]. 1: it is that option, 0: it is not, -1: it has no value. */
@@ -148,7 +149,7 @@ int main(int argc, char **argv)
 {
 	const char *socket = getenv("RANKTRACE_SOCKET");
 	struct line line = {.command.socket = socket && *socket ? socket : RANKTRACE_SOCKET};
-	int code;
+	int code, r;
 
 	/* One more than there can be: for the --json that main_run_program() puts in front. */
 	line.rest = calloc((size_t)argc + 2, sizeof(*line.rest));
@@ -158,8 +159,9 @@ int main(int argc, char **argv)
 	if (code == EXIT_DONE)
 		code = main_dispatch(&line);
 	/* An answer that nobody could read is not an answer. */
-	if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE)
-		code = ctl_fail(EXIT_REFUSED, "cannot write the answer");
+	r = replace_written(stdout);
+	if (r < 0 && code == EXIT_DONE)
+		code = ctl_fail(EXIT_REFUSED, "cannot write the answer: %s", strerror(-r));
 	free(line.rest);
 	return code;
 }
