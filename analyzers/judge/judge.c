@@ -182,7 +182,7 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 	if (tick->leads > 0)
 		usual->lead = usual->lead > 0 ? judge_blend(usual->lead, tick->sum.lead / tick->leads, k1)
 					      : tick->sum.lead / tick->leads;
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		if (!(tick->host_steps[h] > 0))
 			continue;
 		rank->host_learned[h] += tick->host_steps[h];
@@ -230,7 +230,7 @@ static void judge_fade(struct judge_sum *recent, const struct judge_sum *tick, d
 {
 	double d1 = tick->l1_steps > 0 ? d : 1;
 
-	_Static_assert(sizeof(struct judge_mean) == (ACTIVITY_MAX + 5 + HOST_MEASURE_MAX) * sizeof(double),
+	_Static_assert(sizeof(struct judge_mean) == (ACTIVITY_MAX + 5 + JUDGE_MEASURE_MAX) * sizeof(double),
 		"each member fades here");
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		recent->sum.act[a] = recent->sum.act[a] * d + tick->sum.act[a];
@@ -242,11 +242,12 @@ static void judge_fade(struct judge_sum *recent, const struct judge_sum *tick, d
 	recent->steps = recent->steps * d + tick->steps;
 	recent->l1_steps = tick->l1_steps > 0 ? recent->l1_steps * d + tick->l1_steps : 0;
 	recent->leads = recent->leads * d + tick->leads;
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-		bool known = tick->host_steps[h] > 0;
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
+		/* Samples of the system may come later; without operations nothing is known of them. */
+		double kept = tick->host_steps[h] > 0 ? d : h == JUDGE_OPERATIONS ? 0 : 1;
 
-		recent->sum.host[h] = known ? recent->sum.host[h] * d + tick->sum.host[h] : recent->sum.host[h];
-		recent->host_steps[h] = known ? recent->host_steps[h] * d + tick->host_steps[h] : recent->host_steps[h];
+		recent->sum.host[h] = recent->sum.host[h] * kept + tick->sum.host[h];
+		recent->host_steps[h] = recent->host_steps[h] * kept + tick->host_steps[h];
 	}
 	if (!(tick->l1_steps > 0))
 		recent->sum.wait = recent->sum.xfer = 0;
@@ -418,8 +419,8 @@ static bool tick_is_over(struct judge *judge)
 
 static void take_host(struct judge_rank *rank, const struct frame_host *host)
 {
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-		double value = judge_host_of(host, (enum host_measure)h);
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
+		double value = judge_host_of(host, h);
 
 		if (isnan(value))
 			continue;
@@ -453,6 +454,34 @@ bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool
 
 	return apart && (a == ACTIVITY_OUTSIDE || a == ACTIVITY_BACKWARD) ? a == ACTIVITY_OUTSIDE
 									  : activity_may_wait(a, cards);
+}
+
+/* JUDGE_OPERATIONS of the frame; NAN: not known. */
+static double frame_operations(const struct frame *frame, const struct measures *measures, double xfer)
+{
+	double sum = 0, longest = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; measures && r < frame->ranks; r++) {
+		uint64_t step_ns = frame->rank[r].step_ns, wait_ns = measures->rank[r].wait_ns;
+
+		if (!frame->rank[r].here)
+			continue;
+		if (wait_ns == FRAME_UNKNOWN || wait_ns > step_ns)
+			return NAN;
+		longest = fmax(longest, (double)(step_ns - wait_ns) * NS);
+		sum += (double)step_ns * NS;
+		n++;
+	}
+	return n ? fmax(0, sum / (double)n - longest + xfer) : NAN;
+}
+
+static void take_operations(struct judge_rank *rank, double operations)
+{
+	if (isnan(operations))
+		return;
+	rank->tick.sum.host[JUDGE_OPERATIONS] += operations;
+	rank->tick.host_steps[JUDGE_OPERATIONS]++;
 }
 
 static void take_rank(struct judge_rank *rank, const struct frame_rank *from, const struct measure_rank *measure,
@@ -539,11 +568,11 @@ static double frame_step(struct judge *judge, const struct frame *frame, size_t 
 /* Limits of its control group held a rank for most of the step's growth. */
 static bool is_held(const struct frame *frame, double growth)
 {
-	double took[HOST_MEASURE_MAX];
+	double took[JUDGE_MEASURE_MAX];
 
 	for (size_t r = 0; r < frame->ranks; r++) {
-		for (int h = 0; h < HOST_MEASURE_MAX; h++)
-			took[h] = judge_host_of(&frame->rank[r].host, (enum host_measure)h);
+		for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
+			took[h] = judge_host_of(&frame->rank[r].host, h);
 		if (frame->rank[r].here && judge_limits_took(took) >= ALIKE * growth)
 			return true;
 	}
@@ -689,7 +718,7 @@ static void judge_onset(struct judge *judge, double over)
 static void take_frame(struct judge *judge, const struct frame *frame, const struct measures *measures, double step,
 	double over, size_t here, bool split)
 {
-	double xfer;
+	double xfer, operations;
 
 	if (!judge->begin_ns) {
 		judge->begin_ns = judge->onset_ns = judge->now_ns - (uint64_t)(step / NS);
@@ -697,12 +726,14 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 	}
 	judge->lost += LOST_PACE * ((measures && measures->lost) - judge->lost);
 	xfer = measures ? frame_xfer(frame, measures, here) : 0;
+	operations = frame_operations(frame, measures, xfer);
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (frame->rank[i].here) {
 			judge->rank[i].class = measures ? measures->rank[i].class : FRAME_NONE;
 			judge->rank[i].role = measures ? measures->rank[i].class : judge->rank[i].role;
 			take_rank(&judge->rank[i], &frame->rank[i], measures ? &measures->rank[i] : NULL, split, xfer);
 			take_waits(judge, measures ? &measures->rank[i] : NULL);
+			take_operations(&judge->rank[i], operations);
 			if (split)
 				take_checkpoint(judge, judge->column[i], &judge->rank[i].tick, &frame->rank[i]);
 		}

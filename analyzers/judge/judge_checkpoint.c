@@ -29,11 +29,11 @@
  * usual, or its own work while it has an open finding. */
 static double checkpoint_late(const struct judge *judge, const struct judge_rank *rank, const struct frame_rank *from)
 {
-	double took[HOST_MEASURE_MAX], own = 0,
-				       begin = (double)(int64_t)(from->end_ns - from->step_ns - judge->now_ns) * NS;
+	double took[JUDGE_MEASURE_MAX], own = 0,
+					begin = (double)(int64_t)(from->end_ns - from->step_ns - judge->now_ns) * NS;
 
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
-		took[h] = judge_host_of(&from->host, (enum host_measure)h) - rank->usual.host[h];
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
+		took[h] = judge_host_of(&from->host, h) - rank->usual.host[h];
 	for (int a = 0; a < ACTIVITY_MAX && rank->watch.open; a++)
 		if (a != ACTIVITY_CHECKPOINT && !activity_may_wait((enum activity)a, true))
 			own += fmax(0, (double)from->activity_ns[a] * NS - rank->usual.act[a]);
@@ -118,10 +118,10 @@ static double checkpoint_excesses(struct judge *judge, size_t ranks)
 
 /* What limits took in this step: the checkpoint may be slow for that. */
 static void checkpoint_took(
-	const struct judge_rank *rank, const struct frame_host *host, double excess, double to[HOST_MEASURE_MAX])
+	const struct judge_rank *rank, const struct frame_host *host, double excess, double to[JUDGE_MEASURE_MAX])
 {
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-		double took = judge_host_of(host, (enum host_measure)h) - rank->usual.host[h];
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
+		double took = judge_host_of(host, h) - rank->usual.host[h];
 
 		if (judge_hosts[h].kind == JUDGE_HOST_SURE && took > 0 && rank->host_learned[h] > 0)
 			to[h] += fmin(excess, took);
@@ -134,7 +134,7 @@ static void checkpoint_slow(
 {
 	struct judge_watch *watch = &rank->checkpoint_watch;
 	uint64_t step_ns = frame->rank[r].step_ns;
-	double excess = judge->usually[r], took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge),
+	double excess = judge->usually[r], took[JUDGE_MEASURE_MAX] = {0}, opens = judge_open_at(judge),
 	       counts = fmin(excess, CHECKPOINT_CLIP * opens), base;
 
 	if (excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual))
@@ -149,7 +149,7 @@ static void checkpoint_slow(
 	watch->span.total += excess; /* measured on the rank alone */
 	base = watch->span.base;
 	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.lost);
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
 		(watch->open ? watch->pending_host : watch->span.host)[h] += took[h];
 	if (watch->open) {
 		watch->pending = excess;

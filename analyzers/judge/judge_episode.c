@@ -235,7 +235,7 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 	if (worst->rate > 0 && worst->also < ACTIVITY_MAX && !system)
 		finding_add(finding, activity_word(worst->also), "ns", worst->also_value * 1e9, worst->also_peers * 1e9,
 			NULL);
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		bool named = h == HOST_RUN_DELAY && worst->preemptor_pid;
 
 		if (!worst->host_known[h] || fmax(worst->host[h], worst->host_peers[h]) < EVIDENCE_MIN)
@@ -394,7 +394,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	double lost, double cost)
 {
 	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
-	double rate = cost / fmax(1e-9, watch->span.base + cost), took[HOST_MEASURE_MAX] = {0};
+	double rate = cost / fmax(1e-9, watch->span.base + cost), took[JUDGE_MEASURE_MAX] = {0};
 	struct finding *finding;
 
 	if (!episode)
@@ -421,13 +421,13 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->base += watch->span.base;
 	judge_moment_take(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
 	if (watch->kind == WATCH_START) {
 		/* What the tick shows was so all the time. */
 		judge_host_add(judge, rank, true, lost, NULL, took);
-		for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
 			episode->cause_lost[h] += lost > 0 ? took[h] * cost / lost : 0;
 	} else if (rank && watch->kind != WATCH_CHECKPOINT && !(watch->span.steps > 0)) {
 		judge_host_add(judge, rank, false, cost, NULL, episode->cause_lost);
@@ -492,7 +492,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_step = judge->step;
 	episode->lost += watch->pending;
 	episode->base += watch->pending_base;
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->pending_host[h];
 	memset(watch->pending_host, 0, sizeof(watch->pending_host));
 	watch->pending = watch->pending_base = 0;
@@ -544,7 +544,7 @@ static void episode_rise(struct judge *judge, struct judge_watch *watch, struct 
 /* By the operating system, in whatever activity. */
 static bool held_now(const struct judge *judge, const struct judge_rank *rank, double cost)
 {
-	double took[HOST_MEASURE_MAX] = {0};
+	double took[JUDGE_MEASURE_MAX] = {0};
 
 	judge_host_add(judge, rank, false, cost, NULL, took);
 	return judge_host_cause(took, cost) != CAUSE_UNKNOWN;
@@ -730,7 +730,7 @@ void judge_watch_tick(
 {
 	double usual = judge->usual * judge->steps, clipped = rank ? judge->clipped : judge->clipped_job;
 	/* Time won back counts for everybody. */
-	double lost = clipped > 0 ? claim * clipped : clipped, took[HOST_MEASURE_MAX] = {0};
+	double lost = clipped > 0 ? claim * clipped : clipped, took[JUDGE_MEASURE_MAX] = {0};
 	struct judge_loss loss = {
 		.cost = share * (judge->elapsed_s - usual), .usual = usual, .act = rank ? rank->act : judge->common};
 

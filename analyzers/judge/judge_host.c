@@ -7,31 +7,34 @@
 
 #define FAULT_S 0.001 /* of a major fault; no public figure fits all: a disk answers in 0.1 to 10 ms */
 
-const struct judge_host judge_hosts[HOST_MEASURE_MAX] = {
+const struct judge_host judge_hosts[JUDGE_MEASURE_MAX] = {
 #define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) \
 	{evidence, unit, scale, JUDGE_HOST_##kind, CAUSE_##cause},
 #include "analyzers/align/host_measures.def"
 #undef HOST_MEASURE
+	[JUDGE_OPERATIONS] = {"operations", "ns", 1e9, JUDGE_HOST_JOINT, CAUSE_OPERATIONS},
 };
 
-double judge_host_of(const struct frame_host *host, enum host_measure h)
+double judge_host_of(const struct frame_host *host, int h)
 {
-	return host->measure[h] == FRAME_UNKNOWN ? NAN : (double)host->measure[h] / judge_hosts[h].scale;
+	if (h >= HOST_MEASURE_MAX || host->measure[h] == FRAME_UNKNOWN)
+		return NAN;
+	return (double)host->measure[h] / judge_hosts[h].scale;
 }
 
-enum finding_cause judge_host_cause(const double took[HOST_MEASURE_MAX], double lost)
+enum finding_cause judge_host_cause(const double took[JUDGE_MEASURE_MAX], double lost)
 {
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
 		if (judge_hosts[h].cause != CAUSE_MAX && lost > 0 && took[h] >= JUDGE_CAUSE_HALF * lost)
 			return judge_hosts[h].cause;
 	return CAUSE_UNKNOWN;
 }
 
-double judge_limits_took(const double took[HOST_MEASURE_MAX])
+double judge_limits_took(const double took[JUDGE_MEASURE_MAX])
 {
 	double most = 0;
 
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++)
 		most = judge_hosts[h].kind == JUDGE_HOST_SURE ? fmax(most, took[h]) : most;
 	return most;
 }
@@ -48,12 +51,13 @@ static double judge_host_others(const struct judge *judge, const struct judge_ra
 }
 
 void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bool start, double lost,
-	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
+	double carry[JUDGE_MEASURE_MAX], double to[JUDGE_MEASURE_MAX])
 {
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		double each = h == HOST_FAULTS ? FAULT_S : 1, usual, here, took;
 
-		if (!(rank->tick.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
+		if (judge_hosts[h].kind == JUDGE_HOST_JOINT || !(rank->tick.host_steps[h] > 0) ||
+			!(rank->host_learned[h] > 0))
 			continue;
 		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
 		usual = start ? judge_host_others(judge, rank, h) : rank->usual.host[h];
@@ -97,11 +101,11 @@ bool judge_job_works(const struct judge *judge)
 }
 
 void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
-	double lost, double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
+	double lost, double carry[JUDGE_MEASURE_MAX], double to[JUDGE_MEASURE_MAX])
 {
 	if (rank)
 		judge_host_add(judge, rank, false, lost, carry, to);
-	for (int h = 0; h < HOST_MEASURE_MAX && watch->kind == WATCH_JOB; h++)
+	for (int h = 0; h < JUDGE_MEASURE_MAX && watch->kind == WATCH_JOB; h++)
 		if (judge_hosts[h].kind != JUDGE_HOST_COUNTS)
 			to[h] += judge_host_of_job(judge, (enum host_measure)h, lost);
 	if (watch->kind == WATCH_JOB)

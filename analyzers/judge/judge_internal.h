@@ -17,8 +17,16 @@
 #define JUDGE_CAUSE_HALF 0.5 /* of the lost time: what explains it is the cause */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
 
-/* As in align/host_measures.def. */
-enum judge_host_kind { JUDGE_HOST_COUNTS, JUDGE_HOST_HOLDS, JUDGE_HOST_SURE };
+/* What is measured beside the steps (enum host_measure), and what the judge itself adds to that. */
+enum {
+	/* With L1, s: what a step takes beyond the longest own work of any rank in it: operations, of all ranks. A late
+	 * packet holds up one member, and in the next step the others wait for it: no one works longer. */
+	JUDGE_OPERATIONS = HOST_MEASURE_MAX,
+	JUDGE_MEASURE_MAX
+};
+
+/* As in align/host_measures.def. JOINT: of all ranks together; it explains a slow-down of the job alone. */
+enum judge_host_kind { JUDGE_HOST_JOINT, JUDGE_HOST_COUNTS, JUDGE_HOST_HOLDS, JUDGE_HOST_SURE };
 
 struct judge_host {
 	const char *name, *unit;
@@ -26,7 +34,7 @@ struct judge_host {
 	enum judge_host_kind kind;
 	enum finding_cause cause; /* CAUSE_MAX: of none */
 };
-extern const struct judge_host judge_hosts[HOST_MEASURE_MAX];
+extern const struct judge_host judge_hosts[JUDGE_MEASURE_MAX];
 
 /* Means a step. s; faults: a count; energy: J. */
 struct judge_mean {
@@ -34,13 +42,13 @@ struct judge_mean {
 	double sync_squares; /* s^2: of a step's time in synchronizations */
 	double wait, xfer;   /* with L1: waited in operations; the shortest member's time in them */
 	double lead;	     /* of an operation: its start on the device after the host's call */
-	double host[HOST_MEASURE_MAX];
+	double host[JUDGE_MEASURE_MAX];
 };
 
 /* Sums, each over the steps that have it. */
 struct judge_sum {
 	struct judge_mean sum;
-	double steps, l1_steps, leads, host_steps[HOST_MEASURE_MAX];
+	double steps, l1_steps, leads, host_steps[JUDGE_MEASURE_MAX];
 };
 
 /* The tick of an episode that lost most. */
@@ -52,8 +60,8 @@ struct judge_moment {
 	double also_value, also_peers; /* of it */
 	double step, usual;	       /* s */
 	double syncs, syncs_usual;     /* a step, of a rank that synchronizes too often; else 0 */
-	double host[HOST_MEASURE_MAX], host_peers[HOST_MEASURE_MAX]; /* peers: NAN where there are none */
-	bool host_known[HOST_MEASURE_MAX];
+	double host[JUDGE_MEASURE_MAX], host_peers[JUDGE_MEASURE_MAX]; /* peers: NAN where there are none */
+	bool host_known[JUDGE_MEASURE_MAX];
 	uint32_t preemptor_pid;
 	char preemptor_name[16];
 };
@@ -62,12 +70,12 @@ struct judge_moment {
 struct judge_episode {
 	struct finding finding; /* id 0: none */
 	uint64_t published_ns;
-	double lost, rate;		     /* s; s a s */
-	double base;			     /* s that the steps of this time usually take */
-	double known;			     /* s that the job was known for when it began */
-	double cause_lost[HOST_MEASURE_MAX]; /* of lost: what the operating system took from the rank in these steps */
-	double carry[HOST_MEASURE_MAX];	     /* as of a span */
-	double sides[FINDING_SIDE_MAX];	     /* s lost while it was there */
+	double lost, rate;		      /* s; s a s */
+	double base;			      /* s that the steps of this time usually take */
+	double known;			      /* s that the job was known for when it began */
+	double cause_lost[JUDGE_MEASURE_MAX]; /* of lost: what the operating system took from the rank in these steps */
+	double carry[JUDGE_MEASURE_MAX];      /* as of a span */
+	double sides[FINDING_SIDE_MAX];	      /* s lost while it was there */
 	struct judge_moment worst;
 	enum finding_cause published_cause;
 	uint32_t cards;
@@ -75,11 +83,11 @@ struct judge_episode {
 
 /* Steps that grew. */
 struct judge_span {
-	uint64_t onset_ns, onset_step;			  /* begin of the first one */
-	double lost, total, cost;			  /* s: its own, the job's, and its own without clipping */
-	double act[ACTIVITY_MAX], host[HOST_MEASURE_MAX]; /* of lost; of cost, what the operating system took */
-	double carry[HOST_MEASURE_MAX];			  /* s that limits took beyond that in the last ticks */
-	double base, steps;				  /* s that they usually take; so many; 0: none */
+	uint64_t onset_ns, onset_step;			   /* begin of the first one */
+	double lost, total, cost;			   /* s: its own, the job's, and its own without clipping */
+	double act[ACTIVITY_MAX], host[JUDGE_MEASURE_MAX]; /* of lost; of cost, what the operating system took */
+	double carry[JUDGE_MEASURE_MAX];		   /* s that limits took beyond that in the last ticks */
+	double base, steps;				   /* s that they usually take; so many; 0: none */
 };
 
 /* What a watch is of. */
@@ -99,7 +107,7 @@ struct judge_watch {
 	struct judge_span rise;	      /* of it, the newest steps, which lose at least twice as much as those before */
 	double quiet;		      /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
-	double pending_host[HOST_MEASURE_MAX]; /* of that cost */
+	double pending_host[JUDGE_MEASURE_MAX]; /* of that cost */
 	bool open;
 	bool wanted;		       /* more levels, in this excursion */
 	struct judge_episode *episode; /* the newest; NULL: none yet */
@@ -126,11 +134,11 @@ struct judge_rank {
 	uint32_t pid; /* 0 not known */
 	char host[64], card[32];
 	struct judge_mean usual;
-	double learned, l1_learned, host_learned[HOST_MEASURE_MAX]; /* steps */
-	unsigned ticks;						    /* that it was learned for */
-	bool steps;						    /* it has had one */
-	bool here;						    /* in this tick's frames */
-	struct judge_sum tick, recent;				    /* recent: fades with the seconds */
+	double learned, l1_learned, host_learned[JUDGE_MEASURE_MAX]; /* steps */
+	unsigned ticks;						     /* that it was learned for */
+	bool steps;						     /* it has had one */
+	bool here;						     /* in this tick's frames */
+	struct judge_sum tick, recent;				     /* recent: fades with the seconds */
 	uint32_t preemptor_pid;
 	uint64_t preemptor_ns; /* of the tick's largest */
 	char preemptor_name[16];
@@ -235,21 +243,21 @@ bool judge_has_slow_rank(const struct judge *judge);
 /* A finding is open or near: what happens to the steps of now is evidence. */
 bool judge_suspects(const struct judge *judge);
 /* judge_host.c */
-double judge_host_of(
-	const struct frame_host *host, enum host_measure h); /* of a step, in judge_mean's units; NAN: not known */
+/* Of a step, in judge_mean's units; NAN: not known. */
+double judge_host_of(const struct frame_host *host, int h);
 /* The most that one of the sure ones took (a stop, a limit of a control group); NAN: that is not known. It is no
  * noise. */
-double judge_limits_took(const double took[HOST_MEASURE_MAX]);
+double judge_limits_took(const double took[JUDGE_MEASURE_MAX]);
 /* What took at least half of the lost time; CAUSE_UNKNOWN: nothing did. */
-enum finding_cause judge_host_cause(const double took[HOST_MEASURE_MAX], double lost);
+enum finding_cause judge_host_cause(const double took[JUDGE_MEASURE_MAX], double lost);
 /* Adds what the operating system took in this tick from a rank that lost so much. start: of what its peers show. carry:
  * of what is sure, the rest may be lost in the next seconds, for a rank stalls in one step, and the others wait for it
  * in a later one; NULL: it is not kept. */
 void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bool start, double lost,
-	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
+	double carry[JUDGE_MEASURE_MAX], double to[JUDGE_MEASURE_MAX]);
 /* As judge_host_add(), of what a watch lost: of the job, what the system took from all ranks, and its work. */
 void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
-	double lost, double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
+	double lost, double carry[JUDGE_MEASURE_MAX], double to[JUDGE_MEASURE_MAX]);
 /* What its steps grew by in this tick is work. */
 bool judge_job_works(const struct judge *judge);
 /* judge_checkpoint.c: judges the frame's checkpoints, and leaves the length of each, without waits, in judge->column.

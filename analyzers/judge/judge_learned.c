@@ -92,7 +92,7 @@ static json_t *learned_rank(const struct judge_rank *rank)
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		whole = whole && learned_set(activities, activity_word((enum activity)a), rank->usual.act[a]);
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		if (!(rank->host_learned[h] > 0))
 			continue;
 		whole = whole && json_object_set_new(host, judge_hosts[h].name,
@@ -178,7 +178,7 @@ static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 			return false;
 		sum += to->usual.act[a];
 	}
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		const json_t *pair = json_object_get(system, judge_hosts[h].name);
 
 		if (pair && (!learned_number(json_array_get(pair, 0), &to->usual.host[h]) ||

@@ -19,26 +19,32 @@ static double moment_compute(const struct judge_mean *mean, double steps, double
 	return fmax(0, isnan(wait) ? sum : sum - wait);
 }
 
-/* The mean of an activity, s a step. own: less the waits in operations, which it holds. */
-static double moment_mean(const struct judge_sum *of, enum activity a, bool own)
+/* An activity, s a step. own: less its part of the waits in operations: activities that may wait hold them in
+ * proportion to their length, as which of them does is not known. */
+static double moment_activity(
+	const struct judge *judge, const struct judge_mean *mean, double steps, enum activity a, bool own, double wait)
+{
+	double held = 0;
+
+	if (a == ACTIVITY_COMPUTE)
+		return moment_compute(mean, steps, wait);
+	for (int i = 0; i < ACTIVITY_MAX && own && !isnan(wait); i++)
+		held += activity_may_wait((enum activity)i, judge->cards) ? mean->act[i] / steps : 0;
+	return mean->act[a] / steps * (held > 0 ? fmax(0, 1 - wait / held) : 1);
+}
+
+/* Its mean. */
+static double moment_mean(const struct judge *judge, const struct judge_sum *of, enum activity a, bool own)
 {
 	double wait = of->l1_steps > 0 ? of->sum.wait / of->l1_steps : NAN;
 
-	if (!(of->steps > 0))
-		return 0;
-	if (a == ACTIVITY_COMPUTE)
-		return moment_compute(&of->sum, of->steps, wait);
-	return fmax(0, of->sum.act[a] / of->steps - (own && !isnan(wait) ? wait : 0));
+	return of->steps > 0 ? moment_activity(judge, &of->sum, of->steps, a, own, wait) : 0;
 }
 
-/* What the activity usually takes, s a step. own: as above. */
-static double moment_usual(const struct judge_rank *rank, enum activity a, bool own)
+/* What it usually takes. */
+static double moment_usual(const struct judge *judge, const struct judge_rank *rank, enum activity a, bool own)
 {
-	bool l1 = rank->recent.l1_steps > 0;
-
-	if (a == ACTIVITY_COMPUTE)
-		return moment_compute(&rank->usual, 1, l1 ? rank->usual.wait : NAN);
-	return fmax(0, rank->usual.act[a] - (own && l1 ? rank->usual.wait : 0));
+	return moment_activity(judge, &rank->usual, 1, a, own, rank->recent.l1_steps > 0 ? rank->usual.wait : NAN);
 }
 
 /* The mean of the other ranks; of the job, its usual. */
@@ -52,8 +58,8 @@ static double moment_peers(const struct judge *judge, const struct judge_rank *r
 
 		if (other == rank || !other->here)
 			continue;
-		sum += rank ? moment_mean(&other->recent, a, activity_may_wait(a, judge->cards))
-			    : moment_usual(other, a, false);
+		sum += rank ? moment_mean(judge, &other->recent, a, activity_may_wait(a, judge->cards))
+			    : moment_usual(judge, other, a, false);
 		n++;
 	}
 	return n ? sum / (double)n : NAN;
@@ -68,7 +74,8 @@ static double moment_host_mean(const struct judge *judge, const struct judge_ran
 	for (size_t r = 0; r < judge->ranks; r++) {
 		const struct judge_rank *rank = &judge->rank[r];
 
-		if (rank == but || !rank->here || !(rank->recent.host_steps[h] > 0))
+		if (rank == but || !rank->here || !(rank->recent.host_steps[h] > 0) ||
+			(usual && !(rank->host_learned[h] > 0)))
 			continue;
 		sum += usual ? rank->usual.host[h] : rank->recent.sum.host[h] / rank->recent.host_steps[h];
 		n++;
@@ -127,11 +134,11 @@ static void moment_of_job(const struct judge *judge, enum activity a, struct jud
 	size_t known = 0;
 
 	for (size_t r = 0; r < judge->ranks; r++) {
-		worst->value += moment_mean(&judge->rank[r].recent, a, false);
+		worst->value += moment_mean(judge, &judge->rank[r].recent, a, false);
 		known += judge->rank[r].recent.steps > 0;
 	}
 	worst->value /= fmax(1, (double)known);
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		worst->host[h] = moment_host_mean(judge, NULL, h, false);
 		worst->host_peers[h] = moment_host_mean(judge, NULL, h, true);
 		worst->host_known[h] = !isnan(worst->host[h]);
@@ -175,7 +182,7 @@ static double moment_step(const struct judge *judge, bool tick)
 static void moment_of_host(const struct judge *judge, const struct judge_rank *rank, const struct judge_sum *of,
 	double times, struct judge_moment *worst)
 {
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])
 			continue;
@@ -194,9 +201,9 @@ static void moment_of_rank(const struct judge *judge, const struct judge_rank *r
 	enum activity a, double times, struct judge_moment *worst)
 {
 	bool waits = activity_may_wait(a, judge->cards);
-	double usual = moment_usual(rank, a, waits);
+	double usual = moment_usual(judge, rank, a, waits);
 
-	worst->value = moment_of_step(times, moment_mean(of, a, waits), usual);
+	worst->value = moment_of_step(times, moment_mean(judge, of, a, waits), usual);
 	if (judge_share_syncs_in(a) && judge_share_syncs_often(rank)) {
 		worst->syncs = judge_share_syncs(rank);
 		worst->syncs_usual = rank->usual.syncs;
@@ -204,8 +211,8 @@ static void moment_of_rank(const struct judge *judge, const struct judge_rank *r
 	worst->also = moment_also(judge, rank, a);
 	if (worst->also < ACTIVITY_MAX) {
 		waits = activity_may_wait(worst->also, judge->cards);
-		worst->also_value = moment_of_step(
-			times, moment_mean(of, worst->also, waits), moment_usual(rank, worst->also, waits));
+		worst->also_value = moment_of_step(times, moment_mean(judge, of, worst->also, waits),
+			moment_usual(judge, rank, worst->also, waits));
 		worst->also_peers = moment_peers(judge, rank, worst->also);
 	}
 	/* Where they wait in it, too, they are no comparison. */

@@ -306,8 +306,8 @@ static void share_held(struct share *share)
 	for (size_t i = 0; i < share->n; i++) {
 		double sum = 0, more;
 
-		for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-			if (judge_hosts[h].kind == JUDGE_HOST_COUNTS)
+		for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
+			if (judge_hosts[h].kind < JUDGE_HOST_HOLDS)
 				continue;
 			share_host(share_rank(share, i), (enum host_measure)h, &more);
 			sum += fmax(0, more);

@@ -143,6 +143,69 @@ TEST(a_job_that_uses_no_more_cpu_time_sleeps)
 	}
 }
 
+/* A lost packet holds up one member of an operation, and in the next one the others wait for it: all wait longer, and
+ * none works longer. Where each rank works longer by turns, all wait longer, too. */
+TEST(operations_that_no_work_explains_are_the_cause)
+{
+	enum { WAITS, TRANSFERS, WORK, BY_TURNS, NOT_LEARNED, CASES };
+
+	for (int i = 0; i < CASES; i++) {
+		const struct finding *said;
+		const struct finding_evidence *evidence;
+		bool is_cause = i == WAITS || i == TRANSFERS;
+
+		script_begin(3);
+		for (int r = 0; r < 3; r++)
+			script.host[r].cpu_ns = 90000000;
+		script.l1 = i != NOT_LEARNED;
+		script.transfer = 5 * MS;
+		script_run(LEARN_S);
+		script.l1 = true;
+		script.transfer += i == TRANSFERS ? 25 * MS : 0;
+		if (i == WORK)
+			script_all(ACTIVITY_BACKWARD, 25 * MS);
+		for (int step = 0; step < 300; step++) {
+			if (i == BY_TURNS)
+				script.once[step % 3][ACTIVITY_BACKWARD] = 25 * MS;
+			for (int r = 0; r < 3 && (i == WAITS || i == NOT_LEARNED); r++)
+				script.late[r] = 25 * MS;
+			script_step();
+		}
+		said = &script_only(-1, ACTIVITY_BACKWARD)->finding;
+		assert_int_equal(said->cause, is_cause ? CAUSE_OPERATIONS : CAUSE_ASLEEP);
+		evidence = script_evidence(said, "operations");
+		assert_true(fabs(evidence->value - (is_cause || i == NOT_LEARNED ? 30e6 : 5e6)) < 1e6);
+		assert_true(i == NOT_LEARNED ? isnan(evidence->peers) : fabs(evidence->peers - 5e6) < 1e5);
+		if (is_cause)
+			assert_non_null(strstr(said->sentence, " per step; 5 ms before"));
+		script_end();
+	}
+}
+
+/* What they took while L1 was on says nothing of a slow-down after that. */
+TEST(operations_are_not_known_without_them)
+{
+	script_begin(3);
+	for (int r = 0; r < 3; r++)
+		script.host[r].cpu_ns = 90000000;
+	script.l1 = true;
+	script_run(LEARN_S);
+	for (int step = 0; step < 100; step++) {
+		for (int r = 0; r < 3; r++)
+			script.late[r] = 25 * MS;
+		script_step();
+	}
+	script.l1 = false;
+	script_run(60);
+	script_all(ACTIVITY_BACKWARD, 25 * MS);
+	script_run(30);
+	script_expect(2);
+	assert_int_equal(script.said[0].finding.cause, CAUSE_OPERATIONS);
+	assert_int_equal(script.said[1].finding.cause, CAUSE_ASLEEP);
+	assert_null(script_evidence(&script.said[1].finding, "operations"));
+	script_end();
+}
+
 /* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where
  * they wait alike nobody is named. */
 TEST(of_two_that_wait_for_cpus_one_is_named_for_all_or_none)

@@ -895,6 +895,23 @@ TEST(slow_transfers_alone_name_no_rank)
 	script_end();
 }
 
+/* The other rank waits longer than its forward takes, in backward: its forward is shown nevertheless. */
+TEST(waits_are_a_part_of_all_that_may_hold_them)
+{
+	const struct finding *said;
+
+	script_begin(2);
+	script_cards();
+	script.l1 = true;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_FORWARD] = 40 * MS;
+	script_run(30);
+	said = &script_only(1, ACTIVITY_FORWARD)->finding;
+	assert_true(fabs(said->evidence[0].value - 70e6) < 2e6);
+	assert_true(said->evidence[0].peers > 15e6 && said->evidence[0].peers < 25e6);
+	script_end();
+}
+
 /* What waits say of a fifth of the growth may be noise: the stages' word stands. */
 TEST(small_waits_leave_the_word_to_stages)
 {
