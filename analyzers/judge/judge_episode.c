@@ -584,7 +584,7 @@ static void episode_tick(
 	struct judge_episode *episode = watch->episode;
 	struct finding *finding = &episode->finding;
 	double total = 0, half;
-	bool was_quiet;
+	bool was_quiet, other;
 	enum activity a;
 
 	watch->pending += loss->cost;
@@ -608,8 +608,9 @@ static void episode_tick(
 	a = judge_most(loss->act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, loss->act[i]);
-	if (rank && !judge_same_work(judge, rank, a, finding->activity) && loss->act[a] > OTHER_ACTIVITY * total &&
-		loss->act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, loss->cost)) {
+	other = rank && loss->act[a] > OTHER_ACTIVITY * total &&
+		loss->act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, loss->cost);
+	if (other && !judge_same_work(judge, rank, a, finding->activity)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 		watch->span.lost = loss->lost;
@@ -618,6 +619,9 @@ static void episode_tick(
 		judge_watch_open(judge, watch, rank, a, loss->lost, loss->cost);
 		return;
 	}
+	/* The same work, but most of it is elsewhere where it is worst. */
+	if (other && judge_moment_is_worst(judge, watch, loss->lost))
+		finding->activity = a;
 	judge_watch_slow(judge, watch, rank, loss->lost, loss->cost);
 }
 

@@ -267,7 +267,9 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *re
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);
 
-/* judge_moment.c: keeps the tick as the evidence of the watch's episode if it lost more, `lost` s, than any before.
+/* judge_moment.c: a tick that lost so much, s, loses more than any of the watch's episode before. */
+bool judge_moment_is_worst(const struct judge *judge, const struct judge_watch *watch, double lost);
+/* Keeps the tick as the evidence of the watch's episode if it lost more, `lost` s, than any before.
  * rank: NULL: of the job. */
 void judge_moment_take(
 	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost);

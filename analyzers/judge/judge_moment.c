@@ -222,18 +222,29 @@ static void moment_of_rank(const struct judge *judge, const struct judge_rank *r
 	moment_of_host(judge, rank, of, times, worst);
 }
 
-/* Keeps the tick if it lost more than the worst one of the episode so far. */
+/* s a s; of a checkpoint, s. */
+static double moment_rate(const struct judge *judge, const struct judge_watch *watch, double lost)
+{
+	return watch->kind == WATCH_CHECKPOINT ? lost : lost / fmax(1e-9, judge->elapsed_s);
+}
+
+bool judge_moment_is_worst(const struct judge *judge, const struct judge_watch *watch, double lost)
+{
+	return moment_rate(judge, watch, lost) > watch->episode->worst.rate;
+}
+
 void judge_moment_take(const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
 {
 	const struct finding *finding = &watch->episode->finding;
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = finding->activity;
-	double rate = watch->kind == WATCH_CHECKPOINT ? lost : lost / fmax(1e-9, judge->elapsed_s), times;
+	double times;
 	bool one; /* slow step, whose activities are known */
 
-	if (rate <= worst->rate || a >= ACTIVITY_MAX)
+	if (!judge_moment_is_worst(judge, watch, lost) || a >= ACTIVITY_MAX)
 		return;
-	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
+	*worst = (struct judge_moment){
+		.rate = moment_rate(judge, watch, lost), .also = ACTIVITY_MAX, .usual = judge->usual};
 	if (watch->kind == WATCH_CHECKPOINT) {
 		moment_of_checkpoint(judge, rank, worst);
 		return;

@@ -29,7 +29,7 @@ KINDS = {
     "preempt": (("-",), [], ["preemption"], "host"),
     "cpu_max": (("-",), [], ["throttling"], "host"),
     "memory": (("-",), [], ["memory", "page_faults", "swap", "host"], "host"),
-    "network": (("-",), ["forward", "backward", "sync", "optimizer"], ["communication", "link", "node_network"], None),
+    "network": (("-",), ["forward", "backward", "sync", "optimizer"], ["communication", "operations", "link", "node_network"], None),
     "stop": (("-",), [], ["stopped"], None),
     "deadlock": (("outside",), [], ["missing", "unknown", "compute"], None),
     "exit": (("outside",), [], ["ended"], None),
@@ -84,9 +84,7 @@ def activities(kind, place, shape):
     """What is right to say of a fault: the activities in which its time is."""
     fixed = KINDS[kind][1]
     if fixed is not None:
-        if kind == "gc":
-            return ["gc"]
-        return list(fixed)
+        return [*fixed, "optimizer"] if place == "between" and shape == "closure" else list(fixed)
     if place == "between":
         # The closure runs within the optimizer: what no other mark covers there is the optimizer's own time. Lightning calls
         # training_step() from within DDP's forward.

@@ -382,6 +382,27 @@ TEST(code_that_synchronizes_is_one_episode)
 	script_end();
 }
 
+/* Evidence is of the tick that lost most, and the activity is the one that lost it. */
+TEST(an_episode_is_named_by_its_worst_moment)
+{
+	const struct finding *said;
+
+	script_begin(4);
+	script_cards();
+	script_run(LEARN_S);
+	script.syncs[1] = 800;
+	script.fault[1][ACTIVITY_SYNC] = 30 * MS;
+	script_run(10);
+	assert_non_null(script_only(1, ACTIVITY_SYNC));
+	script.fault[1][ACTIVITY_SYNC] = 0;
+	script.fault[1][ACTIVITY_OPTIMIZER] = 55 * MS;
+	script_run(10);
+	said = &script_only(1, ACTIVITY_OPTIMIZER)->finding;
+	assert_string_equal(said->evidence[0].name, "optimizer");
+	assert_true(said->evidence[0].value > 40e6 && said->evidence[0].peers < 12e6);
+	script_end();
+}
+
 /* Beside what is slow. */
 TEST(synchronizations_are_not_said_of_a_slow_loader)
 {
