@@ -473,7 +473,7 @@ static double frame_operations(const struct frame *frame, const struct measures 
 		sum += (double)step_ns * NS;
 		n++;
 	}
-	return n ? fmax(0, sum / (double)n - longest + xfer) : NAN;
+	return n ? sum / (double)n - longest + xfer : NAN; /* signed: waits may come in a later step */
 }
 
 static void take_operations(struct judge_rank *rank, double operations)
