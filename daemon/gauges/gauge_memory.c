@@ -15,6 +15,11 @@ static const struct gauge memory_gauges[] = {
 	{"swapped_out", "pages/s", GAUGE_RATE, 1, 1000, "pages written to swap"},
 	{"direct_reclaim", "pages/s", GAUGE_RATE, 1, 1000, "pages that programs scanned themselves to get memory"},
 	{"compaction_stalls", "1/s", GAUGE_RATE, 1, 100, "allocations that waited for compaction"},
+	{"numa_other", "pages/s", GAUGE_RATE, 1, 1000,
+		"pages that programs got from another NUMA node than that of their CPU"},
+	{"numa_miss", "pages/s", GAUGE_RATE, 1, 1000,
+		"pages from another NUMA node than the one asked for, which had none left"},
+	{"numa_migrated", "pages/s", GAUGE_RATE, 1, 1000, "pages that the kernel moved to another NUMA node"},
 	{"oom_kills", "1", GAUGE_COUNT, 1, 0, "processes killed for memory since boot"},
 	{0},
 };
@@ -31,6 +36,9 @@ static const struct {
 	{"vmstat", "pswpout"},
 	{"vmstat", "pgscan_direct"},
 	{"vmstat", "compact_stall"},
+	{"vmstat", "numa_other"},
+	{"vmstat", "numa_miss"},
+	{"vmstat", "numa_pages_migrated"},
 	{"vmstat", "oom_kill"},
 };
 _Static_assert(ARRAY_SIZE(places) + 1 == ARRAY_SIZE(memory_gauges), "a place for each gauge");

@@ -369,11 +369,15 @@ TEST_WITH(the_node, store_setup, store_teardown)
 	gauge_batch_free(batch);
 
 	put("meminfo", "MemTotal:  100 kB\nMemAvailable:    2048 kB\nDirty: 4 kB\n");
-	put("vmstat", "pgmajfault_not 5\npgmajfault 77\noom_kill 3\n");
+	put("vmstat",
+		"pgmajfault_not 5\npgmajfault 77\noom_kill 3\nnuma_miss 4\nnuma_other 9\nnuma_pages_migrated 2\n");
 	batch = read_source("memory", NULL);
 	near(value_of(batch, "", "available"), 2048 * 1024);
 	near(value_of(batch, "", "major_faults"), 77);
 	near(value_of(batch, "", "oom_kills"), 3);
+	near(value_of(batch, "", "numa_other"), 9);
+	near(value_of(batch, "", "numa_miss"), 4);
+	near(value_of(batch, "", "numa_migrated"), 2);
 	assert_true(isnan(value_of(batch, "", "swap_free")));
 	gauge_batch_free(batch);
 
