@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "analyzers/base/robust.h"
+#include "analyzers/gauges/gauge_history.h"
 
 #define OBJECT_BYTES 72
 #define PROCESSES_MAX 16
@@ -52,12 +53,10 @@ static const struct rule {
 
 #define EVIDENCE_MAX 4 /* processes, clock, lanes, temperature */
 
-/* Means of CARD_GAUGES_SLOT_NS each; slot number modulo the length. */
-struct slots {
-	uint64_t number[CARD_GAUGES_SLOTS];
-	float sum[CARD_GAUGES_SLOTS];
-	unsigned samples[CARD_GAUGES_SLOTS];
-	float newest;
+/* Of a card in use. */
+struct series_history {
+	struct gauge_history history;
+	double newest;
 };
 
 struct process {
@@ -71,7 +70,7 @@ struct card {
 	bool idle;    /* no process used it when they were read last */
 	double power; /* W, the newest */
 	uint64_t power_ns;
-	struct slots slots[SERIES_MAX];
+	struct series_history series[SERIES_MAX];
 	struct process process[PROCESSES_MAX];
 };
 
@@ -132,21 +131,6 @@ void card_gauges_card(struct card_gauges *cards, const char *object, int minor)
 		card->minor = minor;
 }
 
-static void card_add(struct slots *slots, uint64_t time_ns, double value)
-{
-	uint64_t number = time_ns / CARD_GAUGES_SLOT_NS;
-	size_t i = number % CARD_GAUGES_SLOTS;
-
-	if (slots->number[i] != number) {
-		slots->number[i] = number;
-		slots->sum[i] = 0;
-		slots->samples[i] = 0;
-	}
-	slots->sum[i] += (float)value;
-	slots->samples[i]++;
-	slots->newest = (float)value;
-}
-
 /* Of more processes than are kept, the one that was seen last longest ago is replaced. */
 static void card_add_process(struct card *card, uint64_t time_ns, const char *text)
 {
@@ -178,28 +162,21 @@ void card_gauges_sample(struct card_gauges *cards, uint64_t time_ns, const char 
 	if (strcmp(name, series_names[PROCESSES]) == 0)
 		card->idle = value < 1;
 	/* A card at rest is nothing to compare with. */
-	for (enum series series = 0; series < SERIES_MAX && !card->idle; series++)
-		if (strcmp(series_names[series], name) == 0)
-			card_add(&card->slots[series], time_ns, value);
+	for (enum series series = 0; series < SERIES_MAX && !card->idle; series++) {
+		if (strcmp(series_names[series], name) != 0)
+			continue;
+		gauge_history_add(&card->series[series].history, time_ns, value, 1);
+		card->series[series].newest = value;
+	}
 	if (strcmp(name, "power") == 0) {
 		card->power = value;
 		card->power_ns = time_ns;
 	}
 }
 
-/* Mean over whole slots in [since, until]; NAN: none. */
-static double card_mean(const struct slots *slots, uint64_t since_ns, uint64_t until_ns)
+static double card_mean(const struct card *card, enum series series, uint64_t since_ns, uint64_t until_ns)
 {
-	uint64_t first = since_ns / CARD_GAUGES_SLOT_NS, last = until_ns / CARD_GAUGES_SLOT_NS, samples = 0;
-	double sum = 0;
-
-	for (size_t i = 0; i < CARD_GAUGES_SLOTS; i++) {
-		if (!slots->samples[i] || slots->number[i] < first || slots->number[i] > last)
-			continue;
-		sum += slots->sum[i];
-		samples += slots->samples[i];
-	}
-	return samples ? sum / (double)samples : NAN;
+	return gauge_history_mean(&card->series[series].history, since_ns, until_ns);
 }
 
 /* The median of the other cards in use, at that time; where there is none, the card's own mean before. */
@@ -210,7 +187,7 @@ static double card_reference(const struct card_gauges *cards, const struct card 
 	size_t count = 0;
 
 	for (size_t i = 0; i < cards->count; i++) {
-		double mean = card_mean(&cards->card[i]->slots[series], since_ns, now_ns);
+		double mean = card_mean(cards->card[i], series, since_ns, now_ns);
 
 		if (cards->card[i] != card && isfinite(mean))
 			value[count++] = mean;
@@ -218,8 +195,7 @@ static double card_reference(const struct card_gauges *cards, const struct card 
 	*ret_peers = count > 0;
 	if (count)
 		return robust_median(value, count);
-	return since_ns > CARD_GAUGES_SLOT_NS ? card_mean(&card->slots[series], 0, since_ns - CARD_GAUGES_SLOT_NS)
-					      : NAN;
+	return since_ns > GAUGE_HISTORY_SLOT_NS ? card_mean(card, series, 0, since_ns - GAUGE_HISTORY_SLOT_NS) : NAN;
 }
 
 static bool card_rule_fits(const struct rule *rule, double value, double reference)
@@ -259,18 +235,16 @@ static const char *card_newest_process(const struct card *card)
 
 /* Since when it has differed so, in whole slots; 0: it does not. A slot without a reading does not end it. */
 static uint64_t card_differs_since(
-	const struct slots *slots, const struct rule *rule, double reference, uint64_t now_ns)
+	const struct gauge_history *history, const struct rule *rule, double reference, uint64_t now_ns)
 {
-	uint64_t since_ns = 0, last = now_ns / CARD_GAUGES_SLOT_NS;
+	uint64_t since_ns = 0, last = now_ns / GAUGE_HISTORY_SLOT_NS;
 
-	for (uint64_t n = 0; n < CARD_GAUGES_SLOTS && n <= last; n++) {
-		size_t i = (last - n) % CARD_GAUGES_SLOTS;
+	for (uint64_t n = 0; n < GAUGE_HISTORY_SLOTS && n <= last; n++) {
+		double value = gauge_history_of(history, last - n);
 
-		if (!slots->samples[i] || slots->number[i] != last - n)
-			continue;
-		if (card_rule_fits(rule, slots->sum[i] / slots->samples[i], reference))
-			since_ns = (last - n) * CARD_GAUGES_SLOT_NS;
-		else if (since_ns)
+		if (card_rule_fits(rule, value, reference))
+			since_ns = (last - n) * GAUGE_HISTORY_SLOT_NS;
+		else if (since_ns && isfinite(value))
 			break;
 	}
 	return since_ns;
@@ -304,19 +278,19 @@ static bool card_try(const struct card_gauges *cards, const struct card *card, c
 	const struct card_time *now, const struct finding *finding, struct remembered *ret)
 {
 	struct finding_evidence *evidence = &ret->evidence[ret->evidences];
-	const struct slots *shown_slots = &card->slots[rule->shown];
-	double value = card_mean(&card->slots[rule->series], finding->since_ns, now->now_ns), usual, shown, reference;
+	double value = card_mean(card, rule->series, finding->since_ns, now->now_ns), usual, shown, reference;
 	uint64_t since_ns;
 	bool peers;
 
 	usual = card_reference(cards, card, rule->series, finding->since_ns, now->now_ns, &peers);
 	if (!card_rule_fits(rule, value, usual) || card_has_evidence(ret, rule->name))
 		return false;
-	shown = rule->is_count ? shown_slots->newest : card_mean(shown_slots, finding->since_ns, now->now_ns);
+	shown = rule->is_count ? card->series[rule->shown].newest
+			       : card_mean(card, rule->shown, finding->since_ns, now->now_ns);
 	reference = card_reference(cards, card, rule->shown, finding->since_ns, now->now_ns, &peers);
 	if (rule->shown == CLOCK && !card_clock_explains(shown, reference, finding))
 		return false;
-	since_ns = card_differs_since(&card->slots[rule->series], rule, usual, now->now_ns);
+	since_ns = card_differs_since(&card->series[rule->series].history, rule, usual, now->now_ns);
 	*evidence =
 		(struct finding_evidence){.value = shown * rule->scale, .peers = peers ? reference * rule->scale : NAN};
 	snprintf(evidence->name, sizeof(evidence->name), "%s", rule->name);

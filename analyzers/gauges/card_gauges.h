@@ -13,10 +13,8 @@
 #include "analyzers/finding/finding.h"
 
 #define CARD_GAUGES_CARDS_MAX 64
-#define CARD_GAUGES_SLOT_NS 10000000000ULL /* samples are kept as means of so long */
 /* Two readings of eight cards: 1.2 ms of CPU each, of 5 ms a second, are one in 2 s */
 #define CARD_GAUGES_FRESH_NS 5000000000ULL
-#define CARD_GAUGES_SLOTS 90 /* fifteen minutes of them */
 
 struct card_gauges;
 

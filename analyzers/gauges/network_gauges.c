@@ -7,22 +7,17 @@
 #include <string.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/gauges/gauge_history.h"
 
 #define OBJECT_BYTES 72
 #define REMEMBERED_MAX 64 /* findings; of more, the oldest are explained anew */
-
-struct network_slot {
-	uint64_t number; /* time / NETWORK_GAUGES_SLOT_NS; in an array modulo its length */
-	float lost;
-	float seconds; /* in which it was read */
-};
 
 struct network_gauge {
 	const char *what;
 	double last;
 	uint64_t last_ns;
-	struct network_slot newest, *slot; /* slot: the ended ones */
 	char object[OBJECT_BYTES];
+	struct gauge_history rate; /* lost a second */
 };
 
 struct network_remembered {
@@ -47,8 +42,6 @@ struct network_gauges *network_gauges_free(struct network_gauges *network)
 {
 	if (!network)
 		return NULL;
-	for (size_t i = 0; i < network->count; i++)
-		free(network->gauge[i].slot);
 	free(network->gauge);
 	free(network);
 	return NULL;
@@ -63,9 +56,7 @@ static struct network_gauge *network_gauge_add(struct network_gauges *network, c
 						      network->count + 1, sizeof(*gauge), NETWORK_GAUGES_MAX))
 		return NULL;
 	gauge = &network->gauge[network->count];
-	*gauge = (struct network_gauge){.what = what, .slot = calloc(NETWORK_GAUGES_SLOTS, sizeof(*gauge->slot))};
-	if (!gauge->slot)
-		return NULL;
+	*gauge = (struct network_gauge){.what = what};
 	snprintf(gauge->object, sizeof(gauge->object), "%s", object);
 	network->count++;
 	return gauge;
@@ -86,68 +77,35 @@ static struct network_gauge *network_gauge_get(struct network_gauges *network, c
 	return network_gauge_add(network, object, what);
 }
 
-static void network_gauge_count(struct network_gauge *gauge, uint64_t time_ns, double lost, double seconds)
-{
-	uint64_t number = time_ns / NETWORK_GAUGES_SLOT_NS;
-
-	if (gauge->newest.number != number) {
-		gauge->slot[gauge->newest.number % NETWORK_GAUGES_SLOTS] = gauge->newest;
-		gauge->newest = (struct network_slot){.number = number};
-	}
-	gauge->newest.lost += (float)lost;
-	gauge->newest.seconds += (float)seconds;
-}
-
 void network_gauges_sample(struct network_gauges *network, uint64_t time_ns, const char *object, const char *what,
 	bool is_rate, double value)
 {
 	struct network_gauge *gauge = isfinite(value) && value >= 0 ? network_gauge_get(network, object, what) : NULL;
-	double seconds, lost;
+	double seconds;
 
 	if (!gauge || time_ns <= gauge->last_ns)
 		return;
 	seconds = (double)(time_ns - gauge->last_ns) * 1e-9;
-	lost = is_rate ? value * seconds : value > gauge->last ? value - gauge->last : 0;
 	if (gauge->last_ns)
-		network_gauge_count(gauge, time_ns, lost, seconds);
+		gauge_history_add(
+			&gauge->rate, time_ns, is_rate ? value : fmax(0, value - gauge->last) / seconds, seconds);
 	gauge->last = value;
 	gauge->last_ns = time_ns;
-}
-
-/* A second, over the slots that begin in [since, until); NAN: none. */
-static double network_gauge_rate(const struct network_gauge *gauge, uint64_t since_ns, uint64_t until_ns)
-{
-	double lost = 0, seconds = 0;
-
-	for (size_t i = 0; i <= NETWORK_GAUGES_SLOTS; i++) {
-		const struct network_slot *slot = i < NETWORK_GAUGES_SLOTS ? &gauge->slot[i] : &gauge->newest;
-
-		if (!(slot->seconds > 0) || slot->number * NETWORK_GAUGES_SLOT_NS < since_ns ||
-			slot->number * NETWORK_GAUGES_SLOT_NS >= until_ns)
-			continue;
-		lost += (double)slot->lost;
-		seconds += (double)slot->seconds;
-	}
-	return seconds > 0 ? lost / seconds : NAN;
-}
-
-/* The slot in which the finding began counts as a part of it. */
-static uint64_t network_begin_ns(const struct finding *finding)
-{
-	return finding->since_ns - finding->since_ns % NETWORK_GAUGES_SLOT_NS;
 }
 
 /* What grew most; false: nothing did. */
 static bool network_gauges_grown(const struct network_gauges *network, const struct finding *finding, uint64_t until_ns,
 	struct network_remembered *ret)
 {
-	uint64_t begin_ns = network_begin_ns(finding);
+	/* The slot in which the finding began counts as a part of it. */
+	uint64_t begin_ns = finding->since_ns - finding->since_ns % GAUGE_HISTORY_SLOT_NS;
 	uint64_t before_ns = begin_ns > NETWORK_GAUGES_BEFORE_NS ? begin_ns - NETWORK_GAUGES_BEFORE_NS : 0;
 	double most = 0;
 
 	for (size_t i = 0; i < network->count; i++) {
-		double rate = network_gauge_rate(&network->gauge[i], begin_ns, until_ns),
-		       before = network_gauge_rate(&network->gauge[i], before_ns, begin_ns),
+		const struct gauge_history *history = &network->gauge[i].rate;
+		double rate = gauge_history_mean(history, begin_ns, until_ns),
+		       before = begin_ns ? gauge_history_mean(history, before_ns, begin_ns - 1) : NAN,
 		       times = rate / fmax(before, NETWORK_GAUGES_LEAST / NETWORK_GAUGES_GROWTH);
 
 		if (!isfinite(before) || !(rate >= NETWORK_GAUGES_LEAST) || times < NETWORK_GAUGES_GROWTH ||
@@ -192,7 +150,7 @@ bool network_gauges_explain(struct network_gauges *network, uint64_t now_ns, str
 		*known = grown;
 	}
 	gauge = &network->gauge[known->gauge];
-	rate = network_gauge_rate(gauge, network_begin_ns(finding), until_ns);
+	rate = gauge_history_mean(&gauge->rate, finding->since_ns, until_ns);
 	snprintf(detail, sizeof(detail), "%s%s%s%s", gauge->what, gauge->object[0] ? " (" : "", gauge->object,
 		gauge->object[0] ? ")" : "");
 	finding_add(finding, "network", "1/s", rate, known->before, detail);

@@ -11,9 +11,7 @@
 
 #include "analyzers/finding/finding.h"
 
-#define NETWORK_GAUGES_MAX 512		      /* objects' gauges; further ones are left out */
-#define NETWORK_GAUGES_SLOT_NS 10000000000ULL /* sums are kept of so long */
-#define NETWORK_GAUGES_SLOTS 180	      /* half an hour of them: of a longer finding, its newest part */
+#define NETWORK_GAUGES_MAX 512 /* objects' gauges; further ones are left out */
 /* What is before: so long that it has some slots, so short that mostly the same job ran. */
 #define NETWORK_GAUGES_BEFORE_NS 60000000000ULL
 /* A second. A lost packet costs TCP 0.2 s or more: one in ten seconds is less of a step than any finding has. */

@@ -154,7 +154,7 @@ TEST_WITH(what_is_shown_remains, setup, teardown)
 		finding.since_ns = since_ns;
 		evidence = explained(&finding);
 		assert_true(evidence && fabs(evidence->peers - 1) < 0.01);
-		assert_true(evidence->value > (i < 350 ? 49 : 30));
+		assert_true(evidence->value > (i < 350 ? 49 : 20));
 	}
 	/* Another one is not. */
 	finding.id = 8;
