@@ -456,24 +456,23 @@ bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool
 									  : activity_may_wait(a, cards);
 }
 
-/* JUDGE_OPERATIONS of the frame; NAN: not known. */
+/* JUDGE_OPERATIONS of the frame; NAN: not known, as others may wait for a rank that is not in it. Signed: waits may
+ * come some steps later than the work that they are for. */
 static double frame_operations(const struct frame *frame, const struct measures *measures, double xfer)
 {
 	double sum = 0, longest = 0;
-	size_t n = 0;
 
-	for (size_t r = 0; measures && r < frame->ranks; r++) {
+	if (!measures || !frame->ranks || frame->ranks < frame->world_size)
+		return NAN;
+	for (size_t r = 0; r < frame->ranks; r++) {
 		uint64_t step_ns = frame->rank[r].step_ns, wait_ns = measures->rank[r].wait_ns;
 
-		if (!frame->rank[r].here)
-			continue;
-		if (wait_ns == FRAME_UNKNOWN || wait_ns > step_ns)
+		if (!frame->rank[r].here || wait_ns == FRAME_UNKNOWN)
 			return NAN;
-		longest = fmax(longest, (double)(step_ns - wait_ns) * NS);
+		longest = fmax(longest, (double)(int64_t)(step_ns - wait_ns) * NS);
 		sum += (double)step_ns * NS;
-		n++;
 	}
-	return n ? sum / (double)n - longest + xfer : NAN; /* signed: waits may come in a later step */
+	return sum / (double)frame->ranks - longest + xfer;
 }
 
 static void take_operations(struct judge_rank *rank, double operations)

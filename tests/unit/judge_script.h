@@ -31,7 +31,7 @@ struct said {
 
 static struct script {
 	struct judge *judge;
-	size_t ranks;
+	size_t ranks, world_size;		  /* 0: ranks */
 	bool cards, l1, cpu;			  /* cpu: host samples have the time that a rank works */
 	enum activity waiting;			  /* where ranks wait */
 	bool apart;				  /* in operations that lie outside of all stages */
@@ -245,7 +245,7 @@ static inline void script_step(void)
 	struct frame frame = {.step = ++script.step,
 		.class = FRAME_TRAIN,
 		.tier = script.l1 ? script.cards ? FRAME_TIER_DEVICE : FRAME_TIER_HOST : FRAME_TIER_STAGES,
-		.world_size = (uint32_t)script.ranks,
+		.world_size = (uint32_t)(script.world_size ? script.world_size : script.ranks),
 		.cards = (uint32_t)script.ranks,
 		.ranks = script.ranks,
 		.who = script.who,

@@ -144,42 +144,59 @@ TEST(a_job_that_uses_no_more_cpu_time_sleeps)
 }
 
 /* A lost packet holds up one member of an operation, and in the next one the others wait for it: all wait longer, and
- * none works longer. Where each rank works longer by turns, all wait longer, too, be it some steps later. */
+ * none works longer. */
 TEST(operations_that_no_work_explains_are_the_cause)
 {
-	enum { WAITS, TRANSFERS, WORK, BY_TURNS, AHEAD, NOT_LEARNED, CASES };
+	static const struct {
+		double late, transfer, work; /* more, of all ranks, ms a step */
+		double turn;		     /* ms, of one rank after the other, in each so many steps: */
+		int every;
+		unsigned ahead; /* the others wait so many steps later */
+		bool l1_later, elsewhere;
+		double shown, before; /* ms; NAN: not known */
+		enum finding_cause cause;
+	} rows[] = {
+		{.late = 25, .shown = 30, .before = 5, .cause = CAUSE_OPERATIONS},
+		{.transfer = 25, .shown = 30, .before = 5, .cause = CAUSE_OPERATIONS},
+		{.work = 25, .shown = 5, .before = 5, .cause = CAUSE_ASLEEP},
+		{.turn = 25, .every = 1, .shown = 5, .before = 5, .cause = CAUSE_ASLEEP},
+		{.turn = 125, .every = 5, .ahead = 2, .shown = 5, .before = 5, .cause = CAUSE_ASLEEP},
+		{.late = 25, .l1_later = true, .shown = 30, .before = NAN, .cause = CAUSE_ASLEEP},
+		{.late = 25, .elsewhere = true, .shown = NAN, .cause = CAUSE_ASLEEP}, /* a rank there may be slow */
+	};
 
-	for (int i = 0; i < CASES; i++) {
-		const struct finding *said;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct finding_evidence *evidence;
-		bool is_cause = i == WAITS || i == TRANSFERS;
+		const struct finding *said;
 
 		script_begin(3);
 		for (int r = 0; r < 3; r++)
 			script.host[r].cpu_ns = 90000000;
-		script.l1 = i != NOT_LEARNED;
+		script.world_size = rows[i].elsewhere ? 6 : 3;
+		script.l1 = !rows[i].l1_later;
 		script.transfer = 5 * MS;
 		script_run(LEARN_S);
 		script.l1 = true;
-		script.transfer += i == TRANSFERS ? 25 * MS : 0;
-		if (i == WORK)
-			script_all(ACTIVITY_BACKWARD, 25 * MS);
+		script.transfer += rows[i].transfer * MS;
+		script.ahead = rows[i].ahead;
+		script_all(ACTIVITY_BACKWARD, rows[i].work * MS);
 		for (int step = 0; step < 300; step++) {
-			script.ahead = i == AHEAD ? 2 : 0;
-			if (i == BY_TURNS)
-				script.once[step % 3][ACTIVITY_BACKWARD] = 25 * MS;
-			if (i == AHEAD && step % 5 == 0)
-				script.once[step % 3][ACTIVITY_BACKWARD] = 125 * MS;
-			for (int r = 0; r < 3 && (i == WAITS || i == NOT_LEARNED); r++)
-				script.late[r] = 25 * MS;
+			if (rows[i].every && step % rows[i].every == 0)
+				script.once[step % 3][ACTIVITY_BACKWARD] = rows[i].turn * MS;
+			for (int r = 0; r < 3; r++)
+				script.late[r] = rows[i].late * MS;
 			script_step();
 		}
 		said = &script_only(-1, ACTIVITY_BACKWARD)->finding;
-		assert_int_equal(said->cause, is_cause ? CAUSE_OPERATIONS : CAUSE_ASLEEP);
+		assert_int_equal(said->cause, rows[i].cause);
 		evidence = script_evidence(said, "operations");
-		assert_true(i == AHEAD || fabs(evidence->value - (is_cause || i == NOT_LEARNED ? 30e6 : 5e6)) < 1e6);
-		assert_true(i == NOT_LEARNED ? isnan(evidence->peers) : fabs(evidence->peers - 5e6) < 1e5);
-		if (is_cause)
+		assert_int_equal(evidence == NULL, isnan(rows[i].shown));
+		if (evidence && !rows[i].ahead)
+			assert_true(fabs(evidence->value - rows[i].shown * 1e6) < 1e6);
+		if (evidence)
+			assert_true(isnan(rows[i].before) ? isnan(evidence->peers)
+							  : fabs(evidence->peers - rows[i].before * 1e6) < 1e5);
+		if (rows[i].cause == CAUSE_OPERATIONS)
 			assert_non_null(strstr(said->sentence, " per step; 5 ms before"));
 		script_end();
 	}
