@@ -135,6 +135,7 @@ void judge_rebase(struct judge *judge)
 			rank->usual.xfer = recent->sum.xfer / recent->l1_steps;
 			rank->l1_learned = recent->l1_steps;
 		}
+		rank->host_learned[JUDGE_OPERATIONS] = 0;
 	}
 	judge->usual = n ? sum / (double)n : judge->usual;
 }
@@ -226,7 +227,8 @@ static void judge_learn(struct judge *judge, double part)
 	judge->usual = n ? sum / (double)n : judge->usual;
 }
 
-static void judge_fade(struct judge_sum *recent, const struct judge_sum *tick, double d)
+/* is_slow: the job is. */
+static void judge_fade(struct judge_sum *recent, const struct judge_sum *tick, double d, bool is_slow)
 {
 	double d1 = tick->l1_steps > 0 ? d : 1;
 
@@ -243,8 +245,9 @@ static void judge_fade(struct judge_sum *recent, const struct judge_sum *tick, d
 	recent->l1_steps = tick->l1_steps > 0 ? recent->l1_steps * d + tick->l1_steps : 0;
 	recent->leads = recent->leads * d + tick->leads;
 	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
-		/* Samples of the system may come later; without operations nothing is known of them. */
-		double kept = tick->host_steps[h] > 0 ? d : h == JUDGE_OPERATIONS ? 0 : 1;
+		/* Samples of the system may come later. Of operations without L1, a slow-down that goes on is what it
+		 * was; of another one nothing is known. */
+		double kept = tick->host_steps[h] > 0 ? d : h != JUDGE_OPERATIONS || is_slow;
 
 		recent->sum.host[h] = recent->sum.host[h] * kept + tick->sum.host[h];
 		recent->host_steps[h] = recent->host_steps[h] * kept + tick->host_steps[h];
@@ -266,7 +269,8 @@ static double tick_grown(struct judge *judge)
 		struct judge_rank *rank = &judge->rank[r];
 
 		/* Nothing of before is left in steps that take no longer than usual. */
-		judge_fade(&rank->recent, &rank->tick, judge->even >= LATE_STEPS && rank->tick.steps > 0 ? 0 : d);
+		judge_fade(&rank->recent, &rank->tick, judge->even >= LATE_STEPS && rank->tick.steps > 0 ? 0 : d,
+			judge->whole.open);
 		/* What a rank that came later usually does is not known yet. */
 		if (judge->covered_s > 0)
 			rank->here = rank->tick.steps > 0 &&
@@ -456,18 +460,20 @@ bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool
 									  : activity_may_wait(a, cards);
 }
 
-/* JUDGE_OPERATIONS of the frame; NAN: not known, as others may wait for a rank that is not in it. Signed: waits may
- * come some steps later than the work that they are for. */
+/* JUDGE_OPERATIONS of the frame; NAN: not known: others may wait for a rank that is not in it, or in a pipeline for the
+ * other stages' work. On devices a transfer that hides behind computing costs nothing. Signed: waits may come some
+ * steps later than the work that they are for. */
 static double frame_operations(const struct frame *frame, const struct measures *measures, double xfer)
 {
 	double sum = 0, longest = 0;
 
-	if (!measures || !frame->ranks || frame->ranks < frame->world_size)
+	if (!measures || frame->tier != FRAME_TIER_HOST || !frame->ranks || frame->ranks < frame->world_size)
 		return NAN;
 	for (size_t r = 0; r < frame->ranks; r++) {
 		uint64_t step_ns = frame->rank[r].step_ns, wait_ns = measures->rank[r].wait_ns;
 
-		if (!frame->rank[r].here || wait_ns == FRAME_UNKNOWN)
+		if (!frame->rank[r].here || wait_ns == FRAME_UNKNOWN ||
+			measures->rank[r].class != measures->rank[0].class)
 			return NAN;
 		longest = fmax(longest, (double)(int64_t)(step_ns - wait_ns) * NS);
 		sum += (double)step_ns * NS;

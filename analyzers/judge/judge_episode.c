@@ -187,7 +187,9 @@ static enum finding_cause cause_of(const struct judge *judge, const struct judge
 	if (cause == CAUSE_COMPUTE &&
 		(finding->kind == FINDING_SLOW_RANK ? !finding->card[0] : watch->kind == WATCH_JOB && !judge->cards) &&
 		episode->worst.host_known[HOST_CPU] && episode->cause_lost[HOST_CPU] < JUDGE_CAUSE_HALF * own)
-		return CAUSE_ASLEEP;
+		return watch->kind == WATCH_JOB && episode->cause_lost[JUDGE_OPERATIONS] >= JUDGE_CAUSE_HALF * own
+			       ? CAUSE_OPERATIONS
+			       : CAUSE_ASLEEP;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operating system took from ranks, by the measures of align/host_measures.def, and of which cause that is. */
+/* What was measured beside the steps of ranks: what the operating system took from them, by align/host_measures.def, and
+ * of which cause that is; and their operations. */
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
 
@@ -12,7 +13,7 @@ const struct judge_host judge_hosts[JUDGE_MEASURE_MAX] = {
 	{evidence, unit, scale, JUDGE_HOST_##kind, CAUSE_##cause},
 #include "analyzers/align/host_measures.def"
 #undef HOST_MEASURE
-	[JUDGE_OPERATIONS] = {"operations", "ns", 1e9, JUDGE_HOST_JOINT, CAUSE_OPERATIONS},
+	[JUDGE_OPERATIONS] = {"operations", "ns", 1e9, JUDGE_HOST_JOINT, CAUSE_MAX},
 };
 
 double judge_host_of(const struct frame_host *host, int h)
@@ -71,7 +72,7 @@ void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bo
 }
 
 /* What each rank has more of: s of this tick, of which the job lost so much. */
-static double judge_host_of_job(const struct judge *judge, enum host_measure h, double lost)
+static double judge_host_of_job(const struct judge *judge, int h, double lost)
 {
 	double least = INFINITY;
 
@@ -100,14 +101,24 @@ bool judge_job_works(const struct judge *judge)
 	return grown > 0 && judge_job_work(judge, grown) >= JUDGE_CAUSE_HALF * grown;
 }
 
+/* What operations take longer, beyond what a communicator is known for. */
+static double judge_job_operations(const struct judge *judge, double lost)
+{
+	double more = judge->l1_ticks >= JUDGE_L1_TICKS ? judge_host_of_job(judge, JUDGE_OPERATIONS, INFINITY) : 0;
+
+	return fmin(fmax(0, lost), fmax(0, more - judge_claimed(judge)));
+}
+
 void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
 	double lost, double carry[JUDGE_MEASURE_MAX], double to[JUDGE_MEASURE_MAX])
 {
 	if (rank)
 		judge_host_add(judge, rank, false, lost, carry, to);
 	for (int h = 0; h < JUDGE_MEASURE_MAX && watch->kind == WATCH_JOB; h++)
-		if (judge_hosts[h].kind != JUDGE_HOST_COUNTS)
-			to[h] += judge_host_of_job(judge, (enum host_measure)h, lost);
-	if (watch->kind == WATCH_JOB)
-		to[HOST_CPU] += judge_job_work(judge, lost);
+		if (judge_hosts[h].kind >= JUDGE_HOST_HOLDS)
+			to[h] += judge_host_of_job(judge, h, lost);
+	if (watch->kind != WATCH_JOB)
+		return;
+	to[HOST_CPU] += judge_job_work(judge, lost);
+	to[JUDGE_OPERATIONS] += judge_job_operations(judge, lost);
 }

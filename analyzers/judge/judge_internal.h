@@ -19,13 +19,14 @@
 
 /* What is measured beside the steps (enum host_measure), and what the judge itself adds to that. */
 enum {
-	/* With L1, s: what a step takes beyond the longest own work of any rank in it: operations, of all ranks. A late
-	 * packet holds up one member, and in the next step the others wait for it: no one works longer. */
+	/* With L1, s: what a step takes beyond the longest own work (step less waits and transfers) of any rank in
+	 * it. A late packet holds up one member of an operation, and in the next one the others wait for that member:
+	 * no rank works longer. */
 	JUDGE_OPERATIONS = HOST_MEASURE_MAX,
 	JUDGE_MEASURE_MAX
 };
 
-/* As in align/host_measures.def. JOINT: of all ranks together; it explains a slow-down of the job alone. */
+/* As in align/host_measures.def. JOINT: the same of all ranks; it says something of the job alone. */
 enum judge_host_kind { JUDGE_HOST_JOINT, JUDGE_HOST_COUNTS, JUDGE_HOST_HOLDS, JUDGE_HOST_SURE };
 
 struct judge_host {
@@ -73,7 +74,7 @@ struct judge_episode {
 	double lost, rate;		      /* s; s a s */
 	double base;			      /* s that the steps of this time usually take */
 	double known;			      /* s that the job was known for when it began */
-	double cause_lost[JUDGE_MEASURE_MAX]; /* of lost: what the operating system took from the rank in these steps */
+	double cause_lost[JUDGE_MEASURE_MAX]; /* of lost: what each measure explains (judge_host_add_known()) */
 	double carry[JUDGE_MEASURE_MAX];      /* as of a span */
 	double sides[FINDING_SIDE_MAX];	      /* s lost while it was there */
 	struct judge_moment worst;
@@ -85,7 +86,7 @@ struct judge_episode {
 struct judge_span {
 	uint64_t onset_ns, onset_step;			   /* begin of the first one */
 	double lost, total, cost;			   /* s: its own, the job's, and its own without clipping */
-	double act[ACTIVITY_MAX], host[JUDGE_MEASURE_MAX]; /* of lost; of cost, what the operating system took */
+	double act[ACTIVITY_MAX], host[JUDGE_MEASURE_MAX]; /* of lost; of cost, what each measure explains */
 	double carry[JUDGE_MEASURE_MAX];		   /* s that limits took beyond that in the last ticks */
 	double base, steps;				   /* s that they usually take; so many; 0: none */
 };

@@ -96,7 +96,7 @@ static json_t *learned_rank(const struct judge_rank *rank)
 		if (!(rank->host_learned[h] > 0))
 			continue;
 		whole = whole && json_object_set_new(host, judge_hosts[h].name,
-					 json_pack("[f, f]", rank->usual.host[h], rank->host_learned[h])) == 0;
+					 json_pack("[f, f]", fmax(0, rank->usual.host[h]), rank->host_learned[h])) == 0;
 	}
 	whole = json_object_set_new(ret, "activities", activities) == 0 && whole;
 	whole = json_object_set_new(ret, "system", host) == 0 && whole;

@@ -183,7 +183,8 @@ static void moment_of_host(const struct judge *judge, const struct judge_rank *r
 	double times, struct judge_moment *worst)
 {
 	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
-		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
+		worst->host_known[h] =
+			judge_hosts[h].kind != JUDGE_HOST_JOINT && of->host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])
 			continue;
 		worst->host_peers[h] = moment_host_mean(judge, rank, h, false);

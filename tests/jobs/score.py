@@ -80,7 +80,7 @@ class Finding:
         """The right rank; of all ranks alike, no rank; of a slow link, its rank or the communication."""
         if self.rank is not None:
             return self.rank == fault["rank"]
-        return fault["rank"] == "all" or (fault["kind"] == "network" and self.row["kind"] == "slow_communication")
+        return fault["rank"] == "all" or (fault["kind"] == "network" and self.row.get("cause") in fault["causes"])
 
     def names(self, fault):
         """Whether it names the fault's activity, or its cause where the fault is the machine's."""

@@ -79,6 +79,23 @@ TEST(what_was_usual_is_no_fault_after_a_restart)
 	script_end();
 }
 
+/* The others wait for the last step's work after what is learned: what operations take is less than nothing. */
+TEST(waits_that_are_still_to_come_are_no_damage)
+{
+	json_t *learned;
+
+	begin(3);
+	script.l1 = true;
+	script.ahead = 2;
+	script_run(LEARN_S - 0.1);
+	script.once[1][ACTIVITY_BACKWARD] = 50 * MS;
+	script_step();
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	script_end();
+}
+
 TEST(a_slow_checkpoint_is_one_after_a_restart)
 {
 	json_t *learned;
