@@ -109,7 +109,7 @@ static void findings_text_line(struct findings_text *text, json_t *row, const st
 	char since[TOOL_TEXT_BYTES], lasts[UNITS_BYTES], user[USER_NAME_BYTES];
 
 	term_table_cell(text->table, TERM_PLAIN, "%s", line->since_ns ? tool_time(line->since_ns, since) : "-");
-	term_table_cell(text->table, TERM_PLAIN, "%s", units_duration(line->lasted_ns, lasts));
+	term_table_cell(text->table, TERM_PLAIN, "%s", line->lasted_ns ? units_duration(line->lasted_ns, lasts) : "-");
 	findings_text_cell(text, line->state);
 	findings_text_cell(text, line->severity);
 	if (line->cost >= 0)

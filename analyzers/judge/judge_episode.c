@@ -190,6 +190,9 @@ static enum finding_cause cause_of(const struct judge *judge, const struct judge
 		return watch->kind == WATCH_JOB && episode->cause_lost[JUDGE_OPERATIONS] >= JUDGE_CAUSE_HALF * own
 			       ? CAUSE_OPERATIONS
 			       : CAUSE_ASLEEP;
+	/* Wherever it runs, code that reads results back far more often is the reason. */
+	if (episode->worst.syncs > 0 && (cause == CAUSE_COMPUTE || cause == CAUSE_PYTHON))
+		return CAUSE_SYNCHRONIZATION;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
 

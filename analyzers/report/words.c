@@ -54,7 +54,9 @@ const char *words_zone(uint64_t ns, char *buffer)
 
 const char *words_length(uint64_t ns, char *buffer)
 {
-	return text_format_duration(ns, buffer, WORDS_BYTES);
+	if (!ns)
+		snprintf(buffer, WORDS_BYTES, "-");
+	return ns ? text_format_duration(ns, buffer, WORDS_BYTES) : buffer;
 }
 
 const char *words_count(uint64_t count, char *buffer)
@@ -182,6 +184,8 @@ const char *words_since(const struct report *report, const struct report_finding
 	char when[WORDS_BYTES], length[WORDS_BYTES];
 	uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns;
 
+	if (finding->is.until_ns && end_ns <= finding->is.since_ns)
+		return words_when(finding->is.since_ns, buffer); /* a moment, as a crash */
 	words_when(finding->is.since_ns, when);
 	words_length(end_ns > finding->is.since_ns ? end_ns - finding->is.since_ns : 0, length);
 	snprintf(buffer, WORDS_BYTES, finding->is.until_ns ? "%.60s, for %.60s; closed" : "%.60s, for %.60s so far",

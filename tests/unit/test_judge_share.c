@@ -432,10 +432,11 @@ TEST(code_that_synchronizes_is_no_wait)
 			script.fault[1][in[i]] = 20 * MS;
 			script.syncs[1] = syncs;
 			script_run(60);
-			if (syncs > 1)
+			if (syncs > 1) {
 				assert_non_null(strstr(script_only(1, in[i])->finding.sentence,
 					"; 800 device synchronizations per step (1 before)"));
-			else if (!activity_may_wait(in[i], true))
+				assert_int_equal(script.said[0].finding.cause, CAUSE_SYNCHRONIZATION);
+			} else if (!activity_may_wait(in[i], true))
 				assert_null(strstr(script_only(1, in[i])->finding.sentence, "synchronizations"));
 			else
 				assert_null(script_said(1, in[i]));

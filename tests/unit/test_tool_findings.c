@@ -184,6 +184,24 @@ TEST_WITH(test_text, setup, teardown)
 	json_decref(all);
 }
 
+/* A crash has no length. */
+TEST_WITH(test_moment, setup, teardown)
+{
+	struct findings_filter filter = {.since_ns = 0};
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	json_t *all;
+
+	put(1, "closed", 3, now - HOUR, now - HOUR, "", "[]", "ended with an error");
+	all = rows(&filter);
+	shown_as_text(out, all, false);
+	fclose(out);
+	assert_non_null(strstr(text, "  -      closed  warning"));
+	free(text);
+	json_decref(all);
+}
+
 /* Episodes of the same rank and activity are one line; short ones are counted. */
 TEST_WITH(test_groups, setup, teardown)
 {
