@@ -23,6 +23,7 @@
 #define KNOWN_TIMES 10		 /* a slow-down of the job is judged by its history alone: so long it must be */
 #define PUBLISH_NS 5000000000ULL /* between updates of an episode that goes on */
 #define RISE_HALF 0.5		 /* of what opens: an episode begins with the rise that has lost as much */
+#define RISE_SPREADS 5		 /* standard deviations of its mean: less is how the episode itself goes */
 #define RISE_AGAIN 8		 /* times what it lost, in the newest tick: it begins there */
 #define EVIDENCE_MIN 1e-6	 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
 
@@ -513,6 +514,32 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 		judge_publish(judge, watch, FINDING_OPEN);
 }
 
+/* What a watch goes by. Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the
+ * job is none either. */
+static double watch_lost(const struct judge_watch *watch, double lost, double cost)
+{
+	return watch->kind == WATCH_JOB ? lost : cost;
+}
+
+static double span_lost(const struct judge_watch *watch, const struct judge_span *span)
+{
+	return watch_lost(watch, span->lost, span->cost);
+}
+
+/* Beyond what the ticks before differ among themselves: a lossy network or a busy disk loses much in some seconds, and
+ * nothing in others. */
+static bool rise_is_no_noise(const struct judge_watch *watch)
+{
+	const struct judge_span *span = &watch->span, *rise = &watch->rise;
+	double ticks = span->ticks - rise->ticks, mean, variance;
+
+	if (!(ticks > 0) || !(rise->ticks > 0))
+		return true;
+	mean = (span_lost(watch, span) - span_lost(watch, rise)) / ticks;
+	variance = fmax(0, (span->squares - rise->squares) / ticks - mean * mean);
+	return span_lost(watch, rise) / rise->ticks - mean >= RISE_SPREADS * sqrt(variance / rise->ticks);
+}
+
 /* What would be announced by itself, and loses at least twice what the episode has lost before, is another one; not in
  * an episode's first seconds: its steps may differ. */
 static bool episode_rises(const struct judge *judge, struct judge_watch *watch)
@@ -520,7 +547,7 @@ static bool episode_rises(const struct judge *judge, struct judge_watch *watch)
 	const struct judge_span *rise = &watch->rise;
 	const struct finding *finding = &watch->episode->finding;
 
-	if (!(rise->steps > 0) || rise->lost < limit_of(judge, watch))
+	if (!(rise->steps > 0) || rise->lost < limit_of(judge, watch) || !rise_is_no_noise(watch))
 		return false;
 	if ((double)(rise->onset_ns - finding->since_ns) * NS >= judge_quiet_s(judge))
 		return severity_at(judge, finding->kind, rise->cost / rise->base, judge->now_ns - rise->onset_ns,
@@ -643,18 +670,13 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 	span->cost += loss->cost;
 	span->base += loss->usual;
 	span->steps += judge->steps;
+	span->ticks++;
+	span->squares += pow(watch_lost(watch, lost, loss->cost), 2);
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		total += fmax(0, loss->act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
 		span->act[a] += lost * fmax(0, loss->act[a]) / total;
 	judge_host_add_known(judge, watch, rank, fmax(0, loss->cost), span->carry, span->host);
-}
-
-/* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none
- * either. */
-static double span_lost(const struct judge *judge, const struct judge_watch *watch, const struct judge_span *span)
-{
-	return watch->kind == WATCH_JOB ? span->lost : span->cost;
 }
 
 /* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins
@@ -663,19 +685,19 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 	const struct judge_loss *loss)
 {
 	struct judge_span *span = &watch->span, *rise = &watch->rise;
-	double base = span->base - rise->base, before = span_lost(judge, watch, span) - span_lost(judge, watch, rise);
+	double base = span->base - rise->base, before = span_lost(watch, span) - span_lost(watch, rise);
 
 	if (!(span->steps > 0) || watch->kind == WATCH_CLAIM)
 		return; /* the first tick; detectors say since when */
 	/* Or several times as much as the rise so far. */
-	if (!(rise->steps > 0) || (watch->kind == WATCH_JOB ? loss->lost : loss->cost) * fmax(rise->base, 0) >
-					  RISE_AGAIN * fmax(0, span_lost(judge, watch, rise)) * loss->usual) {
+	if (!(rise->steps > 0) || watch_lost(watch, loss->lost, loss->cost) * fmax(rise->base, 0) >
+					  RISE_AGAIN * fmax(0, span_lost(watch, rise)) * loss->usual) {
 		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
 		rise->base = -loss->usual * judge->onset_steps / fmax(1, judge->steps);
 	}
 	span_add(judge, watch, rank, rise, loss);
 	/* before / base > OVER_HALF * lost / rise->base */
-	if (before * fmax(rise->base, 0) > OVER_HALF * span_lost(judge, watch, rise) * base)
+	if (before * fmax(rise->base, 0) > OVER_HALF * span_lost(watch, rise) * base)
 		*rise = (struct judge_span){0};
 }
 

@@ -89,6 +89,7 @@ struct judge_span {
 	double act[ACTIVITY_MAX], host[JUDGE_MEASURE_MAX]; /* of lost; of cost, what each measure explains */
 	double carry[JUDGE_MEASURE_MAX];		   /* s that limits took beyond that in the last ticks */
 	double base, steps;				   /* s that they usually take; so many; 0: none */
+	double ticks, squares; /* s^2: of what each tick lost: how much a steady slow-down differs from tick to tick */
 };
 
 /* What a watch is of. */

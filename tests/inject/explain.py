@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes faults in a real rank, with L3 on, and asks `tracectl why`: what part of the excess is given to the right cause?
 
-  explain.py BUILD [FAULT...]     FAULT: preempt quota reads cache faults sync disk swap interrupts slow loss, and finding; all of them without one
+  explain.py BUILD [FAULT...]     FAULT: preempt quota reads cache faults sync disk swap interrupts slow loss, and finding, finding_loss; all of them without one
 
 Prints a row for each fault. Exit 1: less than 90 % of its excess was given to its cause, what it has to name it did not, for that time or for its longest step, or something
 else gained more than 2 % of it. Other work of the step is no part of a fault's excess as far as the clock of the rank's own thread,
 which ranktrace does not read, says that it became longer: caches are cold after each wait. Needs root, a PyTorch in /usr/bin/python3, and control groups of version 1 for quota, cache, disk
-and swap. finding: two ranks, of which one makes small reads: its finding has them. For it, slow and loss, two ranks train together, each in a network namespace of the test's; swap uses a file of 256 MiB, on
+and swap. finding: two ranks, of which one makes small reads: its finding has them; finding_loss: packets are lost, and the job's finding says that its operations take longer. For these, slow and loss, two ranks train together, each in a network namespace of the test's; swap uses a file of 256 MiB, on
 which this machine swaps meanwhile. EXPLAIN_BATCH: samples of a step, 8 without. VERBOSE: the whole answers.
 """
 import json
@@ -21,7 +21,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 7
 JOB = f"explain-{os.getpid()}"  # this machine may have other ranks
-TOGETHER = ("slow", "loss", "finding")
+FINDINGS = ("finding", "finding_loss")
+TOGETHER = ("slow", "loss", *FINDINGS)
 # Classic BPF: a packet is dropped if a random number is in the first 10 % of its range.
 LOSE = "4,32 0 0 4294963256,53 1 0 429496729,6 0 0 2,6 0 0 0"
 
@@ -302,6 +303,19 @@ class Session:
         print(f"finding    {shown[0]['value']:.0f} % of the time in {shown[0]['detail']}, its peer {shown[0]['peers']:.0f} %" if shown else f"finding    NOT NAMED   FAILED\n{findings}", flush=True)
         return bool(shown)
 
+    def finding_loss(self):
+        """Whether the finding of a job whose network loses packets says that operations take longer, and accuses no rank."""
+        time.sleep(30)  # after other faults
+        since_ns = time.time_ns()
+        undo = self.faults.loss()
+        time.sleep(20)
+        undo()
+        time.sleep(10)
+        findings = [f for f in json.loads(self.control("findings", "--all", "--json", "--job", JOB)) if f["since_ns"] >= since_ns]
+        good = [f for f in findings if f["cause"] in ("operations", "communication", "link")] and not any(f["kind"] == "slow_rank" for f in findings)
+        print("finding_loss" + "".join(f"\n    {f['cause']}: {f['sentence']}" for f in findings) + ("" if good else "   FAILED"), flush=True)
+        return bool(good)
+
     def of_one_step(self, since_s, until_s):
         """The answer for the longest step that began then."""
         rows = self.control("query", "--csv", f"SELECT step FROM steps WHERE rank = 0 AND start_ns BETWEEN {since_s}000000000 AND {until_s}000000000 ORDER BY duration_ns DESC LIMIT 1").split()
@@ -322,8 +336,8 @@ class Session:
 
 
 def main():
-    wanted = sys.argv[2:] or [*EXPECTED, "finding"]
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or set(wanted) - {*EXPECTED, "finding"}:
+    wanted = sys.argv[2:] or [*EXPECTED, *FINDINGS]
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or set(wanted) - {*EXPECTED, *FINDINGS}:
         print(__doc__.strip(), file=sys.stderr)
         sys.exit(2)
     build = pathlib.Path(sys.argv[1]).resolve()
@@ -334,7 +348,7 @@ def main():
         with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
             session = Session(build, pathlib.Path(name), words[0] in TOGETHER)
             try:
-                failed += sum(not (session.finding() if word == "finding" else session.ask(word)) for word in words)
+                failed += sum(not (getattr(session, word)() if word in FINDINGS else session.ask(word)) for word in words)
             finally:
                 session.end()
     sys.exit(failed > 0)

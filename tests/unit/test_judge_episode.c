@@ -869,4 +869,23 @@ TEST(operations_show_whether_python_outside_all_stages_is_a_wait)
 	}
 }
 
+/* Some seconds lose much and others nothing, as where packets are lost: that is one episode. */
+TEST(a_noisy_slow_down_is_one_episode)
+{
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		script_begin(2);
+		script.random = seed * 77777ULL;
+		script.l1 = true;
+		script_run(60);
+		while (script_s() < 360) {
+			double late = script_draw() > 0.674 ? 210 * MS : 0; /* a quarter of all steps */
+
+			script.late[0] = script.late[1] = late;
+			script_step();
+		}
+		script_only(-1, ACTIVITY_BACKWARD);
+		script_end();
+	}
+}
+
 TEST_MAIN(NULL, NULL)
