@@ -310,8 +310,8 @@ static void tick_watch(struct judge *judge, double raw)
 
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
+		double share = rank->share;
 
-		rest -= rank->share;
 		/* What is slow from the start, and was slower once the usual was learned, is one episode. */
 		rank->grows = rank->grows && rank->share * raw > JUDGE_ALLOW * judge->usual * judge->steps;
 		rank->grown = rank->grows && rank->start.open ? rank->share * raw : 0;
@@ -319,6 +319,7 @@ static void tick_watch(struct judge *judge, double raw)
 			rank->claim = rank->share = 0;
 		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
 		explained += rank->watch.open ? rank->share : 0;
+		rest -= rank->grown > 0 || judge_watch_may_open(&rank->watch) ? share : 0;
 		unexplained -= rank->claim * raw;
 	}
 	if (explained >= EXPLAINED && judge->tier == FRAME_TIER_STAGES)

@@ -710,6 +710,11 @@ static bool watch_is_over(const struct judge *judge, struct judge_watch *watch, 
 	return watch->quiet >= half * judge_quiet_s(judge);
 }
 
+bool judge_watch_may_open(const struct judge_watch *watch)
+{
+	return watch->open || watch->span.lost >= JUDGE_NAMED * watch->span.total;
+}
+
 void judge_watch_add(
 	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, const struct judge_loss *loss)
 {

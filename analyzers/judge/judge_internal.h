@@ -293,6 +293,8 @@ struct judge_loss {
 };
 void judge_watch_add(
 	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, const struct judge_loss *loss);
+/* It is open, or what it lost so far is enough of what the job lost: else others lose as much, and it is the job's. */
+bool judge_watch_may_open(const struct judge_watch *watch);
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step);
 /* Opens an episode of that activity, or continues the last one. */
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
