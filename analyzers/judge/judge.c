@@ -202,10 +202,16 @@ static void learn_plain(struct judge *judge, double most)
 		judge_blend(judge->probe_cost_s, shorter, weight_of(judge->steps, judge->probe_cost_steps, most));
 }
 
+/* So many steps the memory of the usual has. */
+static double usual_steps(const struct judge *judge)
+{
+	return judge->usual > 0 ? fmax(judge->steps, USUAL_S / judge->usual) : INFINITY;
+}
+
 /* Takes the tick into the usual; part: of its growth. 0: that of new ranks alone. */
 static void judge_learn(struct judge *judge, double part)
 {
-	double most = judge->usual > 0 ? fmax(judge->steps, USUAL_S / judge->usual) : INFINITY, sum = 0;
+	double most = usual_steps(judge), sum = 0;
 	bool l1 = false;
 	size_t n = 0;
 
@@ -302,15 +308,34 @@ static void tick_learn(struct judge *judge)
 	judge_claims(judge);
 }
 
-/* Opens, feeds and closes the episodes of ranks, then that of the job. `raw`: seconds beyond the usual. */
-static void tick_watch(struct judge *judge, double raw)
+/* How much each loses though nothing is slow. */
+static void tick_noise(struct judge *judge)
 {
-	double rest = 1, explained = 0, unexplained = raw;
-	bool was_open;
+	bool quiet = judge_quiet(judge);
+	double weight;
 
+	judge->noise_steps += quiet ? judge->steps : 0;
+	weight = quiet ? weight_of(judge->steps, judge->noise_steps, usual_steps(judge)) : 0;
+	for (size_t r = 0; r < judge->ranks; r++)
+		judge_watch_learn(judge, &judge->rank[r].watch, weight);
+	judge_watch_learn(judge, &judge->whole, weight);
+}
+
+/* Whose growth a tick has. */
+struct tick_parts {
+	double rest;		       /* of it: the job's */
+	double own;		       /* s a step: own work of all ranks */
+	double turns[ACTIVITY_MAX];    /* s a step: of that, of ranks of which none loses enough to be named */
+	double explained, unexplained; /* of it, by open episodes of ranks; s that no rank claims */
+};
+
+/* Opens, feeds and closes the episodes of ranks. `raw`: seconds beyond the usual. */
+static void tick_watch_ranks(struct judge *judge, double raw, struct tick_parts *parts)
+{
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 		double share = rank->share;
+		bool named;
 
 		/* What is slow from the start, and was slower once the usual was learned, is one episode. */
 		rank->grows = rank->grows && rank->share * raw > JUDGE_ALLOW * judge->usual * judge->steps;
@@ -318,22 +343,50 @@ static void tick_watch(struct judge *judge, double raw)
 		if (rank->grown > 0)
 			rank->claim = rank->share = 0;
 		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
-		explained += rank->watch.open ? rank->share : 0;
-		rest -= rank->grown > 0 || judge_watch_may_open(&rank->watch) ? share : 0;
-		unexplained -= rank->claim * raw;
+		parts->explained += rank->watch.open ? rank->share : 0;
+		parts->unexplained -= rank->claim * raw;
+		named = rank->grown > 0 || judge_watch_may_open(&rank->watch);
+		parts->rest -= named ? share : 0;
+		for (int a = 0; a < ACTIVITY_MAX && raw > 0; a++) {
+			parts->own += fmax(0, rank->act[a]);
+			parts->turns[a] += named ? 0 : fmax(0, rank->act[a]);
+		}
 	}
-	if (explained >= EXPLAINED && judge->tier == FRAME_TIER_STAGES)
-		judge_unexplained_add(judge, unexplained - judge_claimed(judge));
+}
+
+/* The job's growth lies in what ranks do by turns, and not in how the others wait for them; the rest of it in what grew
+ * on all. */
+static void tick_common(struct judge *judge, const struct tick_parts *parts)
+{
+	double grown = 0;
+
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		grown += judge->common[a];
+	for (int a = 0; a < ACTIVITY_MAX && grown > 0; a++)
+		judge->common[a] = parts->turns[a] + judge->common[a] * fmax(0, 1 - parts->own / grown);
+}
+
+/* The episodes of ranks, then that of the job. */
+static void tick_watch(struct judge *judge, double raw)
+{
+	struct tick_parts parts = {.rest = 1, .unexplained = raw};
+	double rest;
+	bool was_open;
+
+	tick_watch_ranks(judge, raw, &parts);
+	if (parts.explained >= EXPLAINED && judge->tier == FRAME_TIER_STAGES)
+		judge_unexplained_add(judge, parts.unexplained - judge_claimed(judge));
 	else
 		judge->unexplained = 0;
 	/* What is left beside a rank that explains most of it is how the others wait. */
-	if (explained >= EXPLAINED)
-		rest = 0;
+	rest = parts.explained >= EXPLAINED ? 0 : parts.rest;
 	rest = raw > 0 ? fmax(0, rest - judge_claimed(judge) / raw) : rest;
 	was_open = judge->whole.open;
+	tick_common(judge, &parts);
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
-	if (was_open && !judge->whole.open && explained >= EXPLAINED)
+	if (was_open && !judge->whole.open && parts.explained >= EXPLAINED)
 		judge->whole.episode->finding.id = 0; /* what follows the rank's episode is no continuation */
+	tick_noise(judge);
 }
 
 /* The usual: learned on, or anew where the job has become another. */

@@ -16,6 +16,8 @@
 #define SAME_RATE 0.8  /* of it: a tick that loses so much is of the episode, however long it was quiet */
 #define QUIET_S 5.0    /* without loss, or QUIET_STEPS, end an episode */
 #define QUIET_STEPS 5.0
+#define GAP_SPREADS 3.0 /* standard deviations of what it loses in a time, from which none at all is no chance */
+#define GAP_S 15.0
 #define PAUSE_NS 30000000000ULL	 /* the same rank and activity within it continue the episode */
 #define OTHER_ACTIVITY 0.6	 /* of a tick's loss in another activity, and */
 #define NAMED_ACTIVITY 0.2	 /* at most that in the named one: another episode */
@@ -23,9 +25,11 @@
 #define KNOWN_TIMES 10		 /* a slow-down of the job is judged by its history alone: so long it must be */
 #define PUBLISH_NS 5000000000ULL /* between updates of an episode that goes on */
 #define RISE_HALF 0.5		 /* of what opens: an episode begins with the rise that has lost as much */
-#define RISE_SPREADS 5		 /* standard deviations of its mean: less is how the episode itself goes */
-#define RISE_AGAIN 8		 /* times what it lost, in the newest tick: it begins there */
-#define EVIDENCE_MIN 1e-6	 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
+/* Standard deviations of what is lost in so many steps while nothing is slow: less is chance */
+#define NOISE_SPREADS 5
+#define RISE_SPREADS 5	  /* standard deviations of its mean: less is how the episode itself goes */
+#define RISE_AGAIN 8	  /* times what it lost, in the newest tick: it begins there */
+#define EVIDENCE_MIN 1e-6 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
 
 /* What opens an episode, by what the watch is of. */
 static const struct watch_rule {
@@ -72,7 +76,7 @@ double judge_open_rank(const struct judge *judge)
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step)
 {
 	watch->span = watch->rise = (struct judge_span){.onset_ns = now_ns, .onset_step = step};
-	watch->top = watch->quiet = 0;
+	watch->top = watch->quiet = watch->gap_s = 0;
 	watch->wanted = false;
 }
 
@@ -526,6 +530,30 @@ static double span_lost(const struct judge_watch *watch, const struct judge_span
 	return watch_lost(watch, span->lost, span->cost);
 }
 
+/* s^2: by which its ticks differ from their mean. */
+static double span_variance(double ticks, double squares, double mean)
+{
+	return fmax(0, squares / ticks - mean * mean);
+}
+
+/* It loses in bursts: so long without any are chance, by so many standard deviations. */
+static void watch_note_gap(struct judge_watch *watch)
+{
+	const struct judge_span *span = &watch->span;
+	double mean = span_lost(watch, span) / fmax(1, span->ticks), tick_s = (span->base + span->cost) / span->ticks;
+
+	if (!(span->ticks > 1) || !(mean > 0))
+		return;
+	watch->gap_s = GAP_SPREADS * GAP_SPREADS * span_variance(span->ticks, span->squares, mean) / (mean * mean) *
+		       fmax(0, tick_s);
+}
+
+/* Without loss, ends it. */
+static double watch_quiet_s(const struct judge *judge, const struct judge_watch *watch)
+{
+	return fmax(judge_quiet_s(judge), fmin(watch->gap_s, GAP_S));
+}
+
 /* Beyond what the ticks before differ among themselves: a lossy network or a busy disk loses much in some seconds, and
  * nothing in others. */
 static bool rise_is_no_noise(const struct judge_watch *watch)
@@ -536,7 +564,7 @@ static bool rise_is_no_noise(const struct judge_watch *watch)
 	if (!(ticks > 0) || !(rise->ticks > 0))
 		return true;
 	mean = (span_lost(watch, span) - span_lost(watch, rise)) / ticks;
-	variance = fmax(0, (span->squares - rise->squares) / ticks - mean * mean);
+	variance = span_variance(ticks, span->squares - rise->squares, mean);
 	return span_lost(watch, rise) / rise->ticks - mean >= RISE_SPREADS * sqrt(variance / rise->ticks);
 }
 
@@ -629,10 +657,11 @@ static void episode_tick(
 		/* It went on in steps that are no measure, as those with a checkpoint. */
 		if (!was_quiet && judge->begin_ns > finding->until_ns)
 			finding->until_ns = judge->begin_ns;
-		if (watch->quiet >= half * judge_quiet_s(judge))
+		if (watch->quiet >= half * watch_quiet_s(judge, watch))
 			judge_watch_close(judge, watch);
 		return;
 	}
+	watch_note_gap(watch);
 	if (episode_rises(judge, watch)) {
 		episode_rise(judge, watch, rank, loss->lost);
 		return;
@@ -651,6 +680,13 @@ static void episode_tick(
 		judge_watch_open(judge, watch, rank, a, loss->lost, loss->cost);
 		return;
 	}
+	/* What all ranks do by turns shows after some of them. */
+	a = watch->kind == WATCH_JOB ? judge_most(watch->span.act) : finding->activity;
+	if (a != finding->activity) {
+		finding->activity = a;
+		episode->worst.rate = 0;
+	}
+	a = judge_most(loss->act);
 	/* The same work, but most of it is elsewhere where it is worst. */
 	if (other && judge_moment_is_worst(judge, watch, loss->lost))
 		finding->activity = a;
@@ -707,6 +743,8 @@ static bool watch_is_over(const struct judge *judge, struct judge_watch *watch, 
 	double half = OVER_HALF * fmax(0, watch->span.cost) / fmax(1e-9, watch->span.base + watch->span.cost);
 
 	watch->quiet = fmax(0, watch->quiet + half * judge->elapsed_s - cost);
+	if (!(watch->quiet > 0))
+		watch_note_gap(watch);
 	return watch->quiet >= half * judge_quiet_s(judge);
 }
 
@@ -755,10 +793,21 @@ void judge_watch_add(
 	if (watch->rise.steps > 0)
 		watch->span = watch->rise;
 	if (watch->span.lost >= JUDGE_NAMED * watch->span.total &&
-		watch->span.lost >= rule->growth * watch->span.base && watch->span.steps >= rule->steps)
+		watch->span.lost >= rule->growth * watch->span.base && watch->span.steps >= rule->steps &&
+		(watch->kind == WATCH_CLAIM ||
+			watch->span.lost >= NOISE_SPREADS * sqrt(watch->noise * watch->span.steps)))
 		judge_watch_open(judge, watch, rank,
 			watch->kind == WATCH_CLAIM ? ACTIVITY_MAX : judge_most(watch->span.act), loss->lost,
 			watch->span.cost);
+}
+
+/* By ticks that follow each other: work that grows is no noise. */
+void judge_watch_learn(const struct judge *judge, struct judge_watch *watch, double weight)
+{
+	double differs = watch->newest - watch->before;
+
+	watch->before = watch->newest;
+	watch->noise += weight * (differs * differs / 2 * judge->steps - watch->noise);
 }
 
 void judge_watch_tick(
@@ -777,6 +826,8 @@ void judge_watch_tick(
 	}
 	loss.lost = lost;
 	judge_watch_add(judge, watch, rank, &loss);
+	/* What is the job's depends on whom else it may be: its noise is that of all. */
+	watch->newest = (rank ? lost : clipped) / judge->steps;
 }
 
 #define RANK_WATCHES 3

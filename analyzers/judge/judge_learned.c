@@ -24,6 +24,8 @@ struct learned_field {
 static const struct learned_field learned_of_job[] = {
 	{"noise_of_ranks", offsetof(struct judge, rank_peak)},
 	{"noise_of_job", offsetof(struct judge, whole_peak)},
+	{"noise_steps", offsetof(struct judge, noise_steps)},
+	{"noise", offsetof(struct judge, whole.noise)},
 	{"alone", offsetof(struct judge, single_growth_s)},
 	{"plain", offsetof(struct judge, probe_cost_s)},
 	{"plain_steps", offsetof(struct judge, probe_cost_steps)},
@@ -41,6 +43,7 @@ static const struct learned_field learned_of_rank[] = {
 	{"transfer", offsetof(struct judge_rank, usual.xfer)},
 	{"lead", offsetof(struct judge_rank, usual.lead)},
 	{"checkpoint", offsetof(struct judge_rank, checkpoint)},
+	{"noise", offsetof(struct judge_rank, watch.noise)},
 };
 
 #define LEARNED_FIELDS(fields) (sizeof(fields) / sizeof((fields)[0]))

@@ -169,6 +169,13 @@ static inline double script_draw(void)
 	return fmin(3, fmax(-3, sum));
 }
 
+/* Of so many steps one, by chance. */
+static inline bool script_chance(double part)
+{
+	script.random = script.random * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (double)(script.random >> 11) * 0x1p-53 < part;
+}
+
 /* What the rank itself does in this step, s. */
 static inline double script_work(size_t r, double act[ACTIVITY_MAX])
 {

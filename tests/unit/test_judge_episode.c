@@ -869,23 +869,103 @@ TEST(operations_show_whether_python_outside_all_stages_is_a_wait)
 	}
 }
 
+/* Ranks whose loaders stall by chance, in a part of their steps, for so long. */
+static void stall(size_t from, size_t ranks, double part, double s)
+{
+	for (size_t r = from; r < from + ranks; r++)
+		if (script_chance(part))
+			script.once[r][ACTIVITY_DATALOADER] = s;
+}
+
+static void begin_bursts(size_t ranks, unsigned seed)
+{
+	script_begin(ranks);
+	script.random = seed * 77777ULL;
+	script.noise = 0.02;
+	script.slack = INFINITY; /* episodes of bursts begin and end within them */
+}
+
 /* Some seconds lose much and others nothing, as where packets are lost: that is one episode. */
 TEST(a_noisy_slow_down_is_one_episode)
 {
 	for (unsigned seed = 1; seed <= 6; seed++) {
-		script_begin(2);
-		script.random = seed * 77777ULL;
+		begin_bursts(2, seed);
+		script.noise = 0;
 		script.l1 = true;
 		script_run(60);
 		while (script_s() < 360) {
-			double late = script_draw() > 0.674 ? 210 * MS : 0; /* a quarter of all steps */
-
-			script.late[0] = script.late[1] = late;
+			script.late[0] = script.late[1] = script_chance(0.25) ? 210 * MS : 0;
 			script_step();
 		}
 		script_only(-1, ACTIVITY_BACKWARD);
 		script_end();
 	}
+}
+
+/* One step of twenty takes half a second more: seconds without any are chance. */
+TEST(a_rank_that_stalls_now_and_then_is_one_episode)
+{
+	size_t findings = 0;
+	double cost = 0, lost = 0;
+
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		begin_bursts(4, seed);
+		script_run(60);
+		while (script_s() < 660) {
+			stall(1, 1, 0.05, 500 * MS);
+			script_step();
+		}
+		script_close();
+		for (size_t i = 0; i < script.n_said; i++)
+			assert_int_equal(script.said[i].finding.rank, 1);
+		findings += script.n_said;
+		cost += script_cost();
+		lost += script.lost;
+		script_over();
+	}
+	assert_true(findings <= 12);
+	assert_true(cost > 0.85 * lost);
+}
+
+/* Each of them loses too little of it to be named: it is the job's, and lies in what they do, not in how they wait. */
+TEST(what_ranks_lose_by_turns_is_the_jobs)
+{
+	double cost = 0, lost = 0;
+
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		begin_bursts(4, seed);
+		script_run(60);
+		while (script_s() < 660) {
+			stall(0, 4, 0.1, 400 * MS);
+			script_step();
+		}
+		script_close();
+		for (size_t i = 0; i < script.n_said; i++) {
+			assert_int_equal(script.said[i].finding.activity, ACTIVITY_DATALOADER);
+			cost += script.said[i].finding.rank < 0 ? script.said[i].finding.cost_card_hours * 900 : 0;
+		}
+		lost += script.lost;
+		script_over();
+	}
+	assert_true(cost > 0.6 * lost);
+}
+
+/* Where it was so from the start, more of them in a minute are chance. */
+TEST(bursts_that_are_usual_are_no_slow_down)
+{
+	size_t findings = 0;
+
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		begin_bursts(8, seed);
+		while (script_s() < 1800) {
+			stall(0, 8, 0.05, 200 * MS);
+			script_step();
+		}
+		script_close();
+		findings += script.n_said;
+		script_over();
+	}
+	assert_true(findings <= 3); /* in three hours */
 }
 
 TEST_MAIN(NULL, NULL)

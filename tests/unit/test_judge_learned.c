@@ -96,6 +96,39 @@ TEST(waits_that_are_still_to_come_are_no_damage)
 	script_end();
 }
 
+/* How much steps differ is known, too. */
+TEST(usual_bursts_are_no_fault_after_a_restart)
+{
+	size_t findings[2] = {0};
+
+	for (int with = 0; with < 2; with++) {
+		for (unsigned seed = 1; seed <= 8; seed++) {
+			json_t *learned;
+
+			begin(8);
+			script.random = seed * 77777ULL;
+			script.noise = 0.02;
+			script.slack = INFINITY;
+			for (int i = 0; i < 6000; i++) {
+				if (i == 4000) {
+					learned = judge_learned(script.judge);
+					if (!with)
+						json_object_set_new(learned, "noise", json_real(0));
+					assert_int_equal(resume(learned), 0);
+					json_decref(learned);
+					script.n_said = 0;
+				}
+				for (size_t r = 0; r < 8; r++)
+					script.once[r][ACTIVITY_DATALOADER] = script_chance(0.05) ? 200 * MS : 0;
+				script_step();
+			}
+			findings[with] += script.n_said;
+			script_end();
+		}
+	}
+	assert_true(findings[1] < findings[0]);
+}
+
 TEST(a_slow_checkpoint_is_one_after_a_restart)
 {
 	json_t *learned;
