@@ -23,7 +23,8 @@
 #define ALIKE 0.5	   /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
 /* Of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
 #define APART 0.9
-#define LOST_PACE 0.2 /* of the newest frame in the share of those that lack records */
+#define TURN_LEAST 0.1 /* of a tick's growth, by one rank: less is noise where there are many */
+#define LOST_PACE 0.2  /* of the newest frame in the share of those that lack records */
 
 void judge_options_default(struct judge_options *ret)
 {
@@ -106,12 +107,26 @@ static void tick_clear(struct judge *judge)
 	judge->begin_ns = 0;
 }
 
+static void watch_forget_noise(struct judge_watch *watch)
+{
+	watch->noise = watch->newest = watch->before = 0;
+}
+
+/* Steps are others than before. */
+static void judge_forget_noise(struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++)
+		watch_forget_noise(&judge->rank[r].watch);
+	watch_forget_noise(&judge->whole);
+}
+
 void judge_rebase(struct judge *judge)
 {
 	double sum = 0;
 	size_t n = 0;
 
 	judge->faster = judge->probe_cost_s = judge->probe_cost_steps = 0;
+	judge_forget_noise(judge);
 	judge->usual_since_ns = judge->learned_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
@@ -143,6 +158,7 @@ void judge_rebase(struct judge *judge)
 void judge_relearn(struct judge *judge)
 {
 	judge->ticks = 1;
+	judge_forget_noise(judge);
 	judge->faster = judge->probe_cost_s = judge->probe_cost_steps = 0;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		judge->rank[r].learned = judge->rank[r].l1_learned = 0;
@@ -312,13 +328,12 @@ static void tick_learn(struct judge *judge)
 static void tick_noise(struct judge *judge)
 {
 	bool quiet = judge_quiet(judge);
-	double weight;
+	double most = usual_steps(judge);
 
-	judge->noise_steps += quiet ? judge->steps : 0;
-	weight = quiet ? weight_of(judge->steps, judge->noise_steps, usual_steps(judge)) : 0;
 	for (size_t r = 0; r < judge->ranks; r++)
-		judge_watch_learn(judge, &judge->rank[r].watch, weight);
-	judge_watch_learn(judge, &judge->whole, weight);
+		judge_watch_learn(
+			judge, &judge->rank[r].watch, most, quiet && judge->rank[r].ticks >= JUDGE_TICKS_LEARN);
+	judge_watch_learn(judge, &judge->whole, most, quiet);
 }
 
 /* Whose growth a tick has. */
@@ -329,9 +344,27 @@ struct tick_parts {
 	double explained, unexplained; /* of it, by open episodes of ranks; s that no rank claims */
 };
 
+/* Adds what a rank does more, if that is a part of the job's growth, s a step, and no noise of many ranks. */
+static void tick_turns(const struct judge_rank *rank, double growth, bool named, struct tick_parts *parts)
+{
+	double own = 0;
+
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		own += fmax(0, rank->act[a]);
+	if (!(growth > 0) || own < TURN_LEAST * growth)
+		return;
+	parts->own += own;
+	for (int a = 0; a < ACTIVITY_MAX && !named; a++)
+		parts->turns[a] += fmax(0, rank->act[a]);
+}
+
 /* Opens, feeds and closes the episodes of ranks. `raw`: seconds beyond the usual. */
 static void tick_watch_ranks(struct judge *judge, double raw, struct tick_parts *parts)
 {
+	double growth = 0;
+
+	for (int a = 0; a < ACTIVITY_MAX && judge->ranks > 1; a++)
+		growth += judge->common[a];
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 		double share = rank->share;
@@ -347,10 +380,7 @@ static void tick_watch_ranks(struct judge *judge, double raw, struct tick_parts 
 		parts->unexplained -= rank->claim * raw;
 		named = rank->grown > 0 || judge_watch_may_open(&rank->watch);
 		parts->rest -= named ? share : 0;
-		for (int a = 0; a < ACTIVITY_MAX && raw > 0; a++) {
-			parts->own += fmax(0, rank->act[a]);
-			parts->turns[a] += named ? 0 : fmax(0, rank->act[a]);
-		}
+		tick_turns(rank, raw > 0 ? growth : 0, named, parts);
 	}
 }
 

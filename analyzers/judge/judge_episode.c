@@ -27,6 +27,7 @@
 #define RISE_HALF 0.5		 /* of what opens: an episode begins with the rise that has lost as much */
 /* Standard deviations of what is lost in so many steps while nothing is slow: less is chance */
 #define NOISE_SPREADS 5
+#define SYNC_S 25e-6	  /* of an .item() whose result is there: 25 to 36 us in recorded jobs on H200s */
 #define RISE_SPREADS 5	  /* standard deviations of its mean: less is how the episode itself goes */
 #define RISE_AGAIN 8	  /* times what it lost, in the newest tick: it begins there */
 #define EVIDENCE_MIN 1e-6 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
@@ -195,8 +196,10 @@ static enum finding_cause cause_of(const struct judge *judge, const struct judge
 		return watch->kind == WATCH_JOB && episode->cause_lost[JUDGE_OPERATIONS] >= JUDGE_CAUSE_HALF * own
 			       ? CAUSE_OPERATIONS
 			       : CAUSE_ASLEEP;
-	/* Wherever it runs, code that reads results back far more often is the reason. */
-	if (episode->worst.syncs > 0 && (cause == CAUSE_COMPUTE || cause == CAUSE_PYTHON))
+	/* Wherever it runs, code that reads results back far more often is the reason, if it takes as long. */
+	if ((episode->worst.syncs - episode->worst.syncs_usual) * SYNC_S >=
+			JUDGE_CAUSE_HALF * (episode->worst.step - episode->worst.usual) &&
+		episode->worst.syncs > 0 && (cause == CAUSE_COMPUTE || cause == CAUSE_PYTHON))
 		return CAUSE_SYNCHRONIZATION;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
@@ -682,7 +685,7 @@ static void episode_tick(
 	}
 	/* What all ranks do by turns shows after some of them. */
 	a = watch->kind == WATCH_JOB ? judge_most(watch->span.act) : finding->activity;
-	if (a != finding->activity) {
+	if (a != finding->activity && loss->lost > 0) {
 		finding->activity = a;
 		episode->worst.rate = 0;
 	}
@@ -792,8 +795,8 @@ void judge_watch_add(
 		return; /* whether it begins here shows soon */
 	if (watch->rise.steps > 0)
 		watch->span = watch->rise;
-	if (watch->span.lost >= JUDGE_NAMED * watch->span.total &&
-		watch->span.lost >= rule->growth * watch->span.base && watch->span.steps >= rule->steps &&
+	if (judge_watch_may_open(watch) && watch->span.lost >= rule->growth * watch->span.base &&
+		watch->span.steps >= rule->steps &&
 		(watch->kind == WATCH_CLAIM ||
 			watch->span.lost >= NOISE_SPREADS * sqrt(watch->noise * watch->span.steps)))
 		judge_watch_open(judge, watch, rank,
@@ -802,12 +805,16 @@ void judge_watch_add(
 }
 
 /* By ticks that follow each other: work that grows is no noise. */
-void judge_watch_learn(const struct judge *judge, struct judge_watch *watch, double weight)
+void judge_watch_learn(const struct judge *judge, struct judge_watch *watch, double most, bool quiet)
 {
 	double differs = watch->newest - watch->before;
 
 	watch->before = watch->newest;
-	watch->noise += weight * (differs * differs / 2 * judge->steps - watch->noise);
+	if (!quiet)
+		return;
+	watch->noise_steps += judge->steps;
+	watch->noise += fmin(1, judge->steps / fmin(watch->noise_steps, most)) *
+			(differs * differs / 2 * judge->steps - watch->noise);
 }
 
 void judge_watch_tick(

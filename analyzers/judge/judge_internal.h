@@ -108,8 +108,9 @@ struct judge_watch {
 	struct judge_span span; /* since it was 0 */
 	struct judge_span rise; /* of it, the newest steps, which lose at least twice as much as those before */
 	double quiet;		/* s that it lost less than half of the episode's rate */
-	double noise;		/* s^2: variance of what it loses a step while nothing is slow */
-	double newest, before;	/* s a step that it lost: by the newest tick, and by the one before */
+	/* s^2: variance of what it loses a step while nothing is slow; learned from so many steps */
+	double noise, noise_steps;
+	double newest, before; /* s a step that it lost: by the newest tick, and by the one before */
 	double gap_s; /* so long it may lose nothing and go on, as it loses in bursts; by its last tick that lost */
 	double pending, pending_base;		/* cost and base since then */
 	double pending_host[JUDGE_MEASURE_MAX]; /* of that cost */
@@ -204,7 +205,6 @@ struct judge {
 	double real_sum;	    /* of all ticks: some of the time is in steps that are no measure */
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
-	double noise_steps;	   /* of which the noise of watches was learned */
 	double checkpoints;	   /* share of steps with one */
 	bool frequent;		   /* they are a part of the step */
 	bool without_checkpoint;   /* this step counts without them */
@@ -289,8 +289,8 @@ double judge_open_rank(const struct judge *judge); /* the same of a rank, raised
 double judge_quiet_s(const struct judge *judge);   /* without loss, ends an episode */
 void judge_watch_tick(
 	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
-/* Learns what it loses though nothing is slow from a tick of that weight, 0 to 1. */
-void judge_watch_learn(const struct judge *judge, struct judge_watch *watch, double weight);
+/* After each tick: learns what it loses though nothing is slow, if that is so. most: steps that are remembered. */
+void judge_watch_learn(const struct judge *judge, struct judge_watch *watch, double most, bool quiet);
 /* What a watch lost in a tick. */
 struct judge_loss {
 	double lost, cost; /* s; lost: each step counts so much at most */

@@ -24,8 +24,6 @@ struct learned_field {
 static const struct learned_field learned_of_job[] = {
 	{"noise_of_ranks", offsetof(struct judge, rank_peak)},
 	{"noise_of_job", offsetof(struct judge, whole_peak)},
-	{"noise_steps", offsetof(struct judge, noise_steps)},
-	{"noise", offsetof(struct judge, whole.noise)},
 	{"alone", offsetof(struct judge, single_growth_s)},
 	{"plain", offsetof(struct judge, probe_cost_s)},
 	{"plain_steps", offsetof(struct judge, probe_cost_steps)},
@@ -43,7 +41,13 @@ static const struct learned_field learned_of_rank[] = {
 	{"transfer", offsetof(struct judge_rank, usual.xfer)},
 	{"lead", offsetof(struct judge_rank, usual.lead)},
 	{"checkpoint", offsetof(struct judge_rank, checkpoint)},
-	{"noise", offsetof(struct judge_rank, watch.noise)},
+
+};
+
+/* Of a watch; a file of an older version has none. */
+static const struct learned_field learned_of_watch[] = {
+	{"noise", offsetof(struct judge_watch, noise)},
+	{"noise_steps", offsetof(struct judge_watch, noise_steps)},
 };
 
 #define LEARNED_FIELDS(fields) (sizeof(fields) / sizeof((fields)[0]))
@@ -90,8 +94,9 @@ static json_t *learned_rank(const struct judge_rank *rank)
 		judge_learned_text(rank->host), "ticks",
 		(int)(rank->ticks < JUDGE_TICKS_LEARN ? rank->ticks : JUDGE_TICKS_LEARN));
 	json_t *activities = json_object(), *host = json_object();
-	bool whole =
-		ret && activities && host && learned_write(ret, learned_of_rank, LEARNED_FIELDS(learned_of_rank), rank);
+	bool whole = ret && activities && host &&
+		     learned_write(ret, learned_of_rank, LEARNED_FIELDS(learned_of_rank), rank) &&
+		     learned_write(ret, learned_of_watch, LEARNED_FIELDS(learned_of_watch), &rank->watch);
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		whole = whole && learned_set(activities, activity_word((enum activity)a), rank->usual.act[a]);
@@ -131,7 +136,8 @@ json_t *judge_learned(const struct judge *judge)
 		(double)(judge->now_ns - judge->first_ns) * NS, "operation_ticks", (int)judge->l1_ticks,
 		"checkpoints_are_frequent", (int)judge->frequent);
 	ranks = json_array();
-	whole = ret && ranks && learned_write(ret, learned_of_job, LEARNED_FIELDS(learned_of_job), judge);
+	whole = ret && ranks && learned_write(ret, learned_of_job, LEARNED_FIELDS(learned_of_job), judge) &&
+		learned_write(ret, learned_of_watch, LEARNED_FIELDS(learned_of_watch), &judge->whole);
 	for (size_t r = 0; whole && r < judge->ranks; r++)
 		whole = json_array_append_new(ranks, learned_rank(&judge->rank[r])) == 0;
 	whole = json_object_set_new(ret, "ranks", ranks) == 0 && whole;
@@ -163,6 +169,12 @@ static bool learned_read(const json_t *from, const struct learned_field *field, 
 	return true;
 }
 
+static bool learned_read_watch(const json_t *from, struct judge_watch *to)
+{
+	return !json_object_get(from, learned_of_watch[0].name) ||
+	       learned_read(from, learned_of_watch, LEARNED_FIELDS(learned_of_watch), to);
+}
+
 /* One that has no steps, or too few, learns as a new one. */
 static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 {
@@ -174,7 +186,8 @@ static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 		return false;
 	if (json_integer_value(ticks) < JUDGE_TICKS_LEARN)
 		return true;
-	if (!learned_read(from, learned_of_rank, LEARNED_FIELDS(learned_of_rank), to))
+	if (!learned_read(from, learned_of_rank, LEARNED_FIELDS(learned_of_rank), to) ||
+		!learned_read_watch(from, &to->watch))
 		return false;
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		if (!learned_number(json_object_get(activities, activity_word((enum activity)a)), &to->usual.act[a]))
@@ -223,6 +236,7 @@ int judge_resume(struct judge *judge, const json_t *learned, const struct frame 
 	if (r < 0)
 		return r;
 	if (!learned_read(learned, learned_of_job, LEARNED_FIELDS(learned_of_job), judge) ||
+		!learned_read_watch(learned, &judge->whole) ||
 		!learned_number(json_object_get(learned, "known_s"), &known_s) || !json_is_integer(l1))
 		r = -EINVAL;
 	for (size_t i = 0; r == 0 && i < frame->ranks; i++) {

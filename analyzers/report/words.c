@@ -184,7 +184,7 @@ const char *words_since(const struct report *report, const struct report_finding
 	char when[WORDS_BYTES], length[WORDS_BYTES];
 	uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns;
 
-	if (finding->is.until_ns && end_ns <= finding->is.since_ns)
+	if (end_ns <= finding->is.since_ns)
 		return words_when(finding->is.since_ns, buffer); /* a moment, as a crash */
 	words_when(finding->is.since_ns, when);
 	words_length(end_ns > finding->is.since_ns ? end_ns - finding->is.since_ns : 0, length);

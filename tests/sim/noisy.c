@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The judge on jobs that are noisy by themselves: what it finds of faults of 45 s, one rank's or all ranks', and what it says of
- * two hours without one. Prints a row for each kind of noise; RESULTS.md has them. Frames are of a script, whose noise
+ * 16 hours without one. Prints a row for each kind of noise; RESULTS.md has them. Frames are of a script, whose noise
  * no threshold was set on: what is judged is not what a simulator knows of training.
  */
 #include "tests/unit/judge_script.h"

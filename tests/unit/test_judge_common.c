@@ -107,4 +107,29 @@ TEST(an_operation_in_each_second_step_is_waited_for)
 	script_end();
 }
 
+/* A few more cost less than what the code around them takes. */
+TEST(a_few_synchronizations_are_no_cause)
+{
+	script_begin(4);
+	script_cards();
+	script_run(LEARN_S);
+	script.syncs[1] = 9;
+	script.fault[1][ACTIVITY_OUTSIDE] = 60 * MS;
+	script_run(30);
+	assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, CAUSE_PYTHON);
+	script_end();
+}
+
+/* A job of one card has nobody to compare with: it waits longer for its card, which has more to do. */
+TEST(one_rank_alone_computes_longer)
+{
+	script_begin(1);
+	script_cards();
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_SYNC] = 25 * MS;
+	script_run(60);
+	script_only(-1, ACTIVITY_COMPUTE);
+	script_end();
+}
+
 TEST_MAIN(NULL, NULL)
