@@ -46,7 +46,8 @@ def main():
             os.unlink(path)
     dist.barrier()
     dist.destroy_process_group()
-    print(f"rank {os.environ['RANK']}: {steps} steps, loss {loss.item():.3f}")
+    # One write: ranks print at once.
+    print(f"rank {os.environ['RANK']}: {steps} steps, loss {loss.item():.3f}\n", end="", flush=True)
 
 
 if __name__ == "__main__":
