@@ -31,7 +31,8 @@ struct said {
 
 static struct script {
 	struct judge *judge;
-	size_t ranks, world_size;		  /* 0: ranks */
+	size_t ranks;
+	size_t world_size;			  /* with those on other nodes; 0: ranks */
 	bool cards, l1, cpu;			  /* cpu: host samples have the time that a rank works */
 	enum activity waiting;			  /* where ranks wait */
 	bool apart;				  /* in operations that lie outside of all stages */
@@ -157,23 +158,27 @@ static inline void script_scale(double times)
 		script.usual[a] *= times;
 }
 
+/* From 0 to below 1. */
+static inline double script_uniform(void)
+{
+	script.random = script.random * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (double)(script.random >> 11) * 0x1p-53;
+}
+
 /* Normal with deviation 1, cut at 3. */
 static inline double script_draw(void)
 {
 	double sum = -6;
 
-	for (int i = 0; i < 12; i++) {
-		script.random = script.random * 6364136223846793005ULL + 1442695040888963407ULL;
-		sum += (double)(script.random >> 11) * 0x1p-53;
-	}
+	for (int i = 0; i < 12; i++)
+		sum += script_uniform();
 	return fmin(3, fmax(-3, sum));
 }
 
-/* Of so many steps one, by chance. */
-static inline bool script_chance(double part)
+/* True with this probability. */
+static inline bool script_chance(double probability)
 {
-	script.random = script.random * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (double)(script.random >> 11) * 0x1p-53 < part;
+	return script_uniform() < probability;
 }
 
 /* What the rank itself does in this step, s. */
