@@ -543,12 +543,12 @@ static double span_variance(double ticks, double squares, double mean)
 static void watch_note_gap(struct judge_watch *watch)
 {
 	const struct judge_span *span = &watch->span;
-	double mean = span_lost(watch, span) / fmax(1, span->ticks), tick_s = (span->base + span->cost) / span->ticks;
+	double mean = span_lost(watch, span) / fmax(1, span->ticks);
 
 	if (!(span->ticks > 1) || !(mean > 0))
 		return;
 	watch->gap_s = GAP_SPREADS * GAP_SPREADS * span_variance(span->ticks, span->squares, mean) / (mean * mean) *
-		       fmax(0, tick_s);
+		       fmax(0, (span->base + span->cost) / span->ticks);
 }
 
 /* Without loss, ends it. */
@@ -684,12 +684,10 @@ static void episode_tick(
 		return;
 	}
 	/* What all ranks do by turns shows after some of them. */
-	a = watch->kind == WATCH_JOB ? judge_most(watch->span.act) : finding->activity;
-	if (a != finding->activity && loss->lost > 0) {
-		finding->activity = a;
+	if (watch->kind == WATCH_JOB && loss->lost > 0 && judge_most(watch->span.act) != finding->activity) {
+		finding->activity = judge_most(watch->span.act);
 		episode->worst.rate = 0;
 	}
-	a = judge_most(loss->act);
 	/* The same work, but most of it is elsewhere where it is worst. */
 	if (other && judge_moment_is_worst(judge, watch, loss->lost))
 		finding->activity = a;

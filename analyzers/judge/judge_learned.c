@@ -103,6 +103,7 @@ static json_t *learned_rank(const struct judge_rank *rank)
 	for (int h = 0; h < JUDGE_MEASURE_MAX; h++) {
 		if (!(rank->host_learned[h] > 0))
 			continue;
+		/* Operations are negative where waits are still to come. */
 		whole = whole && json_object_set_new(host, judge_hosts[h].name,
 					 json_pack("[f, f]", fmax(0, rank->usual.host[h]), rank->host_learned[h])) == 0;
 	}
