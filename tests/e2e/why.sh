@@ -65,12 +65,13 @@ kill "${burners[@]}"
 flush
 # The machine may have other load, so that the rank also waits for its peer: these processes do not take that.
 why "other processes on its CPU" 1 "$from" "$until" 'p["what"] == "ready"' 'p["what"] in ("waiting", "blocked")'
-"$tracectl" why --job why --rank 1 --since "$from" --until "$until" | grep -qE 'preempted by: .*(sh|dash|bash) \(pid' || fail "the preemptor is not named"
+# Not in a pipe: grep -q ends at the first match, and what still writes then fails.
+grep -qE 'preempted by: .*(sh|dash|bash) \(pid' <<<"$("$tracectl" why --job why --rank 1 --since "$from" --until "$until")" || fail "the preemptor is not named"
 step=$(query "select step from steps where instance = $(instance "${pids[1]}") order by start_ns desc limit 1 offset 20")
 "$tracectl" why --job why --rank 1 --step "$step" --json >/dev/null || fail "step $step is not explained"
 reads=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'read' and instance = $(instance "${pids[1]}")")
 [ "$reads" -ge 20 ] || fail "rank 1 reads a file with each batch, and $reads reads are stored"
-"$tracectl" why --job why --json --rank 1 --since "$from" --until "$until" | grep -q '"what": "reads of files"' || fail "reads of files are no cause"
+grep -q '"what": "reads of files"' <<<"$("$tracectl" why --job why --json --rank 1 --since "$from" --until "$until")" || fail "reads of files are no cause"
 opens=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'open' and instance = $(instance "${pids[1]}")")
 [ "$opens" -ge 20 ] || fail "rank 1 opens a file with each batch, and $opens opens are stored"
 calls=$(query "select coalesce(sum(count), 0) from syscalls where call in ('open', 'openat') and instance = $(instance "${pids[1]}")")
